@@ -1,0 +1,64 @@
+# `make run` and `make test` do everything on a machine that has Python 3.11, make and git.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format types imports unit docs bench lock clean
+
+help: ## show what there is
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: $(STAMPS)/run ## throw real failures at the classifier and print its verdicts
+	@$(BIN)/python -m reprieve.testing.demo
+
+test: lint types imports unit ## lint, types, import rules and all tests; leaves .reports/junit.xml
+
+lint: $(STAMPS)/test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(STAMPS)/test ## put the sources in order
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: $(STAMPS)/test
+	@$(BIN)/mypy
+
+imports: $(STAMPS)/test
+	@$(BIN)/lint-imports --no-cache
+
+unit: $(STAMPS)/test
+	@mkdir -p .reports
+	@$(BIN)/pytest -n 2 --dist loadgroup --junit-xml=.reports/junit.xml $(PYTEST_ARGS)
+
+docs: $(STAMPS)/run ## write the generated pages anew
+	@$(BIN)/python -m reprieve.faces.cli taxonomy --markdown > docs/taxonomy.md
+
+bench: $(STAMPS)/bench ## measure, peers included; figures go to bench/results/
+	@$(BIN)/python bench/run.py $(BENCH_ARGS)
+
+lock: ## resolve the requirements anew (needs uv)
+	@cd requirements && for set in test run bench build; do \
+	  uv pip compile --quiet $$set.in $$( [ $$set = test ] || echo "-c test.txt" ) --upgrade --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o $$set.txt > /dev/null || exit 1; \
+	done
+
+clean: ## remove what was built
+	rm -rf $(VENV) .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(BIN)/python:
+	@echo "building $(VENV)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reprieve needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -m venv $(VENV)
+
+# A set is installed anew only when its pinned file or the package's own metadata changed.
+$(STAMPS)/%: requirements/%.txt pyproject.toml | $(BIN)/python
+	@echo "installing the pinned $* requirements (a minute or two the first time)"
+	@$(PIP) install --require-hashes -r requirements/$*.txt
+	@$(PIP) install --require-hashes -r requirements/build.txt
+	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
+	@mkdir -p $(STAMPS) && touch $@

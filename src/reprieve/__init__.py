@@ -1,0 +1,1 @@
+"""Reprieve gives failed work a second chance."""

@@ -1,0 +1,1 @@
+"""Load, ask core, persist, emit."""

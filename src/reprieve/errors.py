@@ -1,0 +1,97 @@
+"""What Reprieve raises, and what users raise to tell it what they know.
+
+    ReprieveError
+    ├── UsageError                  the caller asked for something that cannot be; also a ValueError
+    │   ├── ProfileError            a profile file is wrong: says the file, the line and what would be right
+    │   └── UnknownNameError        no profile, policy or class of that name; says which there are
+    └── Verdict                     raised by users inside their own code
+        ├── Retryable               "try this again": optionally when
+        ├── Permanent               "no retry will help"
+        └── NeedsReview             "a person has to look at this"
+
+Nothing here wraps a failure that came from outside: that one is classified, and re-raised as it was.
+"""
+
+from __future__ import annotations
+
+
+class ReprieveError(Exception):
+    """The base of everything that Reprieve itself raises."""
+
+
+class UsageError(ReprieveError, ValueError):
+    """The caller asked for something that cannot be; the message says what would be right."""
+
+
+class ProfileError(UsageError):
+    """A profile file is refused: where it is wrong, and what would be right."""
+
+    def __init__(self, problem: str, *, source: str, line: int | None = None) -> None:
+        """Keep the place apart from the problem, and show both."""
+        self.problem = problem
+        self.source = source
+        self.line = line
+        place = source if line is None else f"{source}, line {line}"
+        super().__init__(f"{place}: {problem}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (_rebuild_profile_error, (self.problem, self.source, self.line))
+
+
+def _rebuild_profile_error(problem: str, source: str, line: int | None) -> ProfileError:
+    return ProfileError(problem, source=source, line=line)
+
+
+class UnknownNameError(UsageError):
+    """A name that nothing is known by."""
+
+    def __init__(self, kind: str, name: str, known: tuple[str, ...] = ()) -> None:
+        """Say what was asked for and what there is."""
+        self.kind, self.name, self.known = kind, name, known
+        choices = f"; there are: {', '.join(known)}" if known else ""
+        super().__init__(f"no {kind} is named {name!r}{choices}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (UnknownNameError, (self.kind, self.name, self.known))
+
+
+class Verdict(ReprieveError):
+    """What the author of a stage knows about a failure, said by raising it; `from exc` keeps the evidence."""
+
+    error_class: str | None = None
+    category: str | None = None
+    retry_after: float | None = None
+
+    def __init__(self, message: str = "", *, error_class: str | None = None, category: str | None = None) -> None:
+        """Take the message, and optionally a stable class and a category of the author's own."""
+        super().__init__(message)
+        if error_class is not None:
+            self.error_class = error_class
+        if category is not None:
+            self.category = category
+
+
+class Retryable(Verdict):
+    """Raise it to ask for another try, after `retry_after` seconds where that is known."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after: float | None = None,
+        error_class: str | None = None,
+        category: str | None = None,
+    ) -> None:
+        """Take what a verdict takes, and the wait in seconds."""
+        super().__init__(message, error_class=error_class, category=category)
+        self.retry_after = retry_after
+
+
+class Permanent(Verdict):
+    """Raise it where no retry will help."""
+
+
+class NeedsReview(Verdict):
+    """Raise it to hand the work to a person."""
