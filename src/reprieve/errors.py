@@ -57,7 +57,7 @@ class UnknownNameError(UsageError):
         return (UnknownNameError, (self.kind, self.name, self.known))
 
 
-class Verdict(ReprieveError):
+class Verdict(ReprieveError):  # noqa: N818 - read where it is raised: `raise Retryable(...)`
     """What the author of a stage knows about a failure, said by raising it; `from exc` keeps the evidence."""
 
     error_class: str | None = None
