@@ -1,0 +1,1 @@
+"""Real exceptions of real libraries, each with the verdict that the specifications ask for."""
