@@ -14,6 +14,11 @@ Nothing here wraps a failure that came from outside: that one is classified, and
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class ReprieveError(Exception):
     """The base of everything that Reprieve itself raises."""
@@ -43,6 +48,14 @@ def _rebuild_profile_error(problem: str, source: str, line: int | None) -> Profi
     return ProfileError(problem, source=source, line=line)
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A clause for a message that suggests the nearest known name; empty where none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
+
+    near = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
 class UnknownNameError(UsageError):
     """A name that nothing is known by."""
 
@@ -50,7 +63,7 @@ class UnknownNameError(UsageError):
         """Say what was asked for and what there is."""
         self.kind, self.name, self.known = kind, name, known
         choices = f"; there are: {', '.join(known)}" if known else ""
-        super().__init__(f"no {kind} is named {name!r}{choices}")
+        super().__init__(f"no {kind} is named {name!r}{did_you_mean(name, known)}{choices}")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling, which calls the constructor with `args` otherwise."""

@@ -124,6 +124,9 @@ class Backoff:
         require_number("initial", self.initial, 0.0, LONGEST)
         require_number("multiplier", self.multiplier, 1.0, 1000.0)
         require_number("maximum", self.maximum, 0.0, LONGEST)
+        # Whole numbers would grow without end where floats overflow.
+        for name in ("initial", "multiplier", "maximum"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         if not isinstance(self.jitter, Jitter):
             raise UsageError(f"jitter must be a Jitter, such as Jitter.full(), not {self.jitter!r}")
         if self.schedule is not None:

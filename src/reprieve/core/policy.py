@@ -95,6 +95,8 @@ class Policy:
             require_number("deadline", self.deadline, 0.0, LONGEST)
         if not isinstance(self.backoff, Backoff):
             raise UsageError(f"backoff must be a Backoff, not {self.backoff!r}")
+        if not isinstance(self.pages_when_spent, bool):
+            raise UsageError(f"pages_when_spent must be true or false, not {self.pages_when_spent!r}")
         own = {_category(key): backoff for key, backoff in self.backoff_by_category.items()}
         object.__setattr__(self, "backoff_by_category", own)
 

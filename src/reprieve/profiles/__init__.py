@@ -1,0 +1,1 @@
+"""The profiles that come with Reprieve, one file each; read by `reprieve.app.profiles`."""
