@@ -52,7 +52,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause for a message that suggests the nearest known name; empty where none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
-    near = get_close_matches(name, list(known), n=1)
+    near = get_close_matches(name, [str(each) for each in known], n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
 

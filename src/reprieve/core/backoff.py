@@ -11,6 +11,8 @@ from reprieve.errors import UsageError
 LONGEST: Final = 31_536_000.0
 """Seconds in a year: no wait, ceiling or deadline is longer."""
 
+_LONGEST_SHOWN: Final = 60
+
 _STEPS_THAT_MATTER: Final = 2**53
 """A float cannot count further; an attempt number beyond it waits as long as this one."""
 
@@ -18,22 +20,26 @@ _STEPS_THAT_MATTER: Final = 2**53
 def require_number(name: str, value: object, low: float, high: float) -> None:
     """Refuse what is not a number within the bounds; the message begins with the field's name."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {value!r}")
+        raise UsageError(f"{name} must be a number from {low:g} to {high:g}, not {shown(value)}")
     if not low <= value <= high:
-        raise UsageError(f"{name} must be from {low:g} to {high:g}, not {_shown(value)}")
+        raise UsageError(f"{name} must be from {low:g} to {high:g}, not {shown(value)}")
 
 
 def require_whole(name: str, value: object, low: int, high: int) -> None:
     """Refuse what is not a whole number within the bounds; the message begins with the field's name."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+        raise UsageError(f"{name} must be a whole number from {low} to {high}, not {shown(value)}")
     if not low <= value <= high:
-        raise UsageError(f"{name} must be from {low} to {high}, not {_shown(value)}")
+        raise UsageError(f"{name} must be from {low} to {high}, not {shown(value)}")
 
 
-def _shown(value: float) -> str:
-    # Python refuses to print an int of more than 4300 digits.
-    return "a number so large" if isinstance(value, int) and value.bit_length() > 64 else repr(value)  # noqa: PLR2004 - the width of a machine word
+def shown(value: object) -> str:
+    """A refused value for a message: cut short, and never itself a failure."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no int of more than 4300 digits
+        return "a number of so many digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 class JitterKind(StrEnum):
@@ -153,7 +159,7 @@ class Backoff:
 
 def _checked_schedule(schedule: object) -> tuple[float, ...]:
     if not isinstance(schedule, list | tuple) or not schedule:
-        raise UsageError(f"schedule must be a list of one or more seconds, not {schedule!r}")
+        raise UsageError(f"schedule must be a list of one or more seconds, not {shown(schedule)}")
     for seconds in schedule:
         require_number("schedule's delay", seconds, 0.0, LONGEST)
     return tuple(float(seconds) for seconds in schedule)

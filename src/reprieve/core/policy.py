@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from reprieve.core.backoff import LONGEST, Backoff, Jitter, require_number, require_whole
+from reprieve.core.backoff import LONGEST, Backoff, Jitter, require_number, require_whole, shown
 from reprieve.core.failure import Category, Failure, Severity
 from reprieve.errors import UnknownNameError, UsageError
 
@@ -96,7 +96,7 @@ class Policy:
         if not isinstance(self.backoff, Backoff):
             raise UsageError(f"backoff must be a Backoff, not {self.backoff!r}")
         if not isinstance(self.pages_when_spent, bool):
-            raise UsageError(f"pages_when_spent must be true or false, not {self.pages_when_spent!r}")
+            raise UsageError(f"pages_when_spent must be true or false, not {shown(self.pages_when_spent)}")
         own = {_category(key): backoff for key, backoff in self.backoff_by_category.items()}
         object.__setattr__(self, "backoff_by_category", own)
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from reprieve.core.backoff import Backoff, Jitter, JitterKind
+from reprieve.core.backoff import Backoff, Jitter, JitterKind, shown
 from reprieve.core.failure import Category, Severity
 from reprieve.core.policy import DEFAULT_BUDGETS, Cause, Judge, Parking, ParkState, Policy, Profile
 from reprieve.core.toml_lines import lines_of_keys
@@ -94,7 +94,7 @@ class _File:
             )
         path, parent = (name, "extends"), table["extends"]
         if not isinstance(parent, str):
-            raise self.refuse(path, f"extends must be the name of a profile, not {parent!r}")
+            raise self.refuse(path, f"extends must be the name of a profile, not {shown(parent)}")
         if parent == name and name in self.known:
             return self.known[name]
         if parent in self.building:
@@ -183,7 +183,7 @@ class _File:
             case str(word):
                 raise self.refuse(path, f"no jitter is named {word!r}{did_you_mean(word, JitterKind)}; it is {right}")
             case _:
-                raise self.refuse(path, f"jitter must be {right}, not {value!r}")
+                raise self.refuse(path, f"jitter must be {right}, not {shown(value)}")
 
     def parking(self, path: Path, value: object) -> Parking:
         if isinstance(value, str):
@@ -194,7 +194,7 @@ class _File:
         flags = {key: table[key] for key in ("alert", "investigate") if key in table}
         for key, flag in flags.items():
             if not isinstance(flag, bool):
-                raise self.refuse((*path, key), f"{key} must be true or false, not {flag!r}")
+                raise self.refuse((*path, key), f"{key} must be true or false, not {shown(flag)}")
         return Parking(self.name_of(ParkState, (*path, "state"), table["state"]), **flags)
 
     def severities(self, path: Path, value: object) -> list[Severity]:
@@ -208,7 +208,7 @@ class _File:
     def table(self, path: Path, value: object, keys: tuple[str, ...] | None) -> dict[str, Any]:
         """Refuse what is no table, or has keys that are not among these."""
         if not isinstance(value, dict):
-            raise self.refuse(path, f"{path[-1]} must be a table, not {value!r}")
+            raise self.refuse(path, f"{path[-1]} must be a table, not {shown(value)}")
         for key in value:
             if keys is not None and key not in keys:
                 raise self.refuse((*path, key), f"unknown key {key!r}{did_you_mean(key, keys)}; {_among(keys)}")
@@ -220,7 +220,7 @@ class _File:
             return kind(value)
         noun = path[-1] if value != path[-1] else kind.__name__.lower()
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
-        raise self.refuse(path, f"{noun} cannot be {value!r}{hint}; {_among(choices)}")
+        raise self.refuse(path, f"{noun} cannot be {shown(value)}{hint}; {_among(choices)}")
 
     def made(self, path: Path, given: Iterable[str], make: Callable[[], _Made]) -> _Made:
         """Build a value; what its own checks refuse is reported at the key they name."""
