@@ -145,12 +145,12 @@ class FlakyHTTP(Upstream):
 
     def _break_early(self, wire: Wire, act: Act) -> bool:
         if isinstance(act, Break) and act.at is Moment.HANDSHAKE:
-            wire.wait_for_bytes()
+            wire.wait_for_handshake()
         return self._interrupt(wire, act)
 
     def _serve_request(self, wire: Wire) -> bool:
         # A TLS client's greeting may hold no line end to wait for.
-        line = b"" if wire.starts_with(_TLS_RECORD) else wire.read_line()
+        line = b"" if wire.first_byte() == _TLS_RECORD else wire.read_line()
         try:
             method, target, _ = line.decode("latin-1").split(" ")
         except ValueError:
@@ -162,6 +162,8 @@ class FlakyHTTP(Upstream):
         if isinstance(act, Break) and act.at in _BEFORE_BODY:
             if not (isinstance(act, Stall) and act.seconds is not None):
                 self._record(Request(method, target, headers))
+            if headers.get("content-length", "0") != "0":
+                wire.first_byte()  # so that the break comes while the body is on its way, not before
             if not self._interrupt(wire, act):
                 return False
         request = Request(method, target, headers, _read_body(wire, headers))

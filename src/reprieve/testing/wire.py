@@ -37,16 +37,16 @@ class Wire:
         self._socket = connection
         connection.do_handshake()
 
-    def wait_for_bytes(self) -> None:
-        """Block until the client has sent something, without taking it."""
-        if not self._buffer and not self._socket.recv(1, socket.MSG_PEEK):
+    def wait_for_handshake(self) -> None:
+        """Block until the client has sent something, leaving it for the handshake."""
+        if not self._socket.recv(1, socket.MSG_PEEK):
             raise ClientGoneError
 
-    def starts_with(self, sign: int) -> bool:
-        """Whether this is the first byte of what comes next."""
+    def first_byte(self) -> int:
+        """The first byte of what comes next, which stays to be read."""
         if not self._buffer:
             self._fill()
-        return self._buffer[0] == sign
+        return self._buffer[0]
 
     def read_line(self) -> bytes:
         """One line without its end; a line that never ends is cut at 64 KiB."""

@@ -59,7 +59,7 @@ def model_not_found() -> Reply:
 
 def context_length_exceeded() -> Reply:
     """400: the prompt is longer than the model's window."""
-    message = "This model's context window is 8192 tokens; the messages came to 9001."
+    message = "This model's maximum context length is 8192 tokens; the messages came to 9001."
     return error(400, message, kind="invalid_request_error", code="context_length_exceeded")
 
 
