@@ -15,6 +15,7 @@ from audited.case import (
     NOT_FOUND,
     POLICY,
     RATE_LIMIT,
+    UNKNOWN,
     UPSTREAM,
     VALIDATION,
     Case,
@@ -215,7 +216,7 @@ def _streams() -> Iterator[Case]:
         ("insufficient_quota", error(QUOTA, "insufficient_quota", "insufficient_quota"), False, MONEY),
         ("context_length_exceeded", error(TOO_LONG, "invalid_request_error", "context_length_exceeded"), False, VALIDATION),
         ("invalid_request_error", error("bad image", "invalid_request_error", "invalid_image"), False, VALIDATION),
-        ("no type at all", error("something went wrong"), True, AWAY | frozenset({"unknown"})),
+        ("no type at all", error("something went wrong"), True, AWAY | UNKNOWN),
     )
     for label, body, retryable, categories in rows:
         yield Case(

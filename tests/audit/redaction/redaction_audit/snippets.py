@@ -1,7 +1,6 @@
 """Secrets that only their surroundings give away: commands, headers, files, transcripts, statements, messages."""
 
 import base64
-import shlex
 from collections.abc import Callable
 
 from redaction_audit.draw import Draw
@@ -20,10 +19,6 @@ def _of(template: str, secret: Callable[[Draw], str]) -> Maker:
         return text.replace("@S", value), value
 
     return make
-
-
-def _quoted(draw: Draw) -> str:
-    return shlex.quote(draw.password())
 
 
 def _plain(draw: Draw) -> str:
@@ -180,7 +175,7 @@ MESSAGES: dict[str, Maker] = {
     "http-basic-auth": _of("HTTPBasicAuth('@U', '@S')", _plain),
     "ftp-pass": _of("*cmd* 'PASS @S'", _plain),
     "imap-login": _of("a001 LOGIN @U @S", _plain),
-    "redis-auth": _of("AUTH @S", _plain),
+    "redis-auth": _of("127.0.0.1:6379> AUTH @S", _plain),
     "requirepass": _of("CONFIG SET requirepass @S", _plain),
     "sql-alter-user": _of("ALTER USER @U WITH PASSWORD '@S'", _plain),
     "sql-identified": _of("CREATE USER '@U'@'%' IDENTIFIED BY '@S'", _plain),
