@@ -1,0 +1,83 @@
+"""The links of an exception: what it wraps, what caused it, what was being handled; a cycle ends the walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reprieve.core.facts import attribute, item, qualified, type_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST = 64
+_WRAPPED_IN = ("orig", "reason", "os_error", "original_exception", "cause", "last_exception", "inner_exception")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One exception of a chain and the way that leads to it."""
+
+    exc: BaseException
+    names: tuple[str, ...]
+    """`package.Class` over the MRO, the most special first."""
+    path: str
+
+
+def links(exc: BaseException) -> Iterator[Link]:
+    """The exception and all behind it, outermost first; cancellations and exits in the chain are no failures."""
+    seen: set[int] = set()
+    waiting = [(exc, "")]
+    while waiting and len(seen) < _LONGEST:
+        current, path = waiting.pop()
+        if id(current) in seen or not isinstance(current, Exception):
+            continue
+        seen.add(id(current))
+        kind = type(current)
+        path = f"{path} > {qualified(kind)}" if path else qualified(kind)
+        yield Link(current, type_names(kind), path)
+        waiting.extend((behind, path) for behind in reversed(list(_behind(current))))
+
+
+def _behind(exc: BaseException) -> Iterator[BaseException]:
+    yield from _wrapped(exc)
+    cause = exc.__cause__
+    if cause is not None:
+        yield cause
+    if exc.__context__ is not None and not exc.__suppress_context__:
+        yield exc.__context__
+
+
+def _wrapped(exc: BaseException) -> Iterator[BaseException]:
+    if type(exc).__module__ == "builtins":  # Python's own wrap nothing, and are by far the most
+        return
+    for name in _WRAPPED_IN:
+        found = attribute(exc, name)
+        if isinstance(found, BaseException):
+            yield found
+    last = attribute(exc, "last_attempt")
+    if last is not None:
+        yield from _outcome(last)
+    attempts = attribute(exc, "failed_attempts")
+    if (
+        isinstance(attempts, list)
+        and attempts
+        and isinstance(found := attribute(attempts[-1], "exception"), BaseException)
+    ):
+        yield found
+    inner = item(attribute(exc, "kwargs"), "error")
+    if isinstance(inner, BaseException):
+        yield inner
+    if not isinstance(exc, BaseExceptionGroup):
+        yield from (arg for arg in exc.args if isinstance(arg, BaseException))
+
+
+def _outcome(attempt: object) -> Iterator[BaseException]:
+    """A finished future, as tenacity keeps its last attempt."""
+    done, exception = attribute(attempt, "done"), attribute(attempt, "exception")
+    try:
+        found = exception() if callable(exception) and callable(done) and done() else None
+    except BaseException:  # noqa: BLE001 - a cancelled future raises here; it has no outcome to tell
+        return
+    if isinstance(found, BaseException):
+        yield found

@@ -1,0 +1,157 @@
+"""Reads facts off exceptions and responses without importing their libraries, and without trusting them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+_ERROR_STATUS = range(100, 600)
+_BODY_LIMIT = 65_536
+_HEADER_SOURCES = ("headers", "response_headers", "resp_headers")
+
+
+def attribute(thing: object, name: str) -> object:
+    """An attribute, or None where it is missing or its property fails."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # noqa: BLE001 - a foreign property may raise anything; then the fact is not there
+        return None
+
+
+def item(thing: object, key: object) -> object:
+    """A mapping's or sequence's item, or None."""
+    try:
+        return thing[key]  # type: ignore[index]  # foreign containers: whatever they raise means "not there"
+    except Exception:  # noqa: BLE001 - see above
+        return None
+
+
+def integer(value: object) -> int | None:
+    """An int, an enum of ints, or digits; None for all else, booleans included."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:  # noqa: PLR2004 - bounded
+        return int(value)
+    return None
+
+
+def text_of(value: object) -> str | None:
+    """A non-empty string (bytes decoded), or None."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    return value if isinstance(value, str) and value else None
+
+
+def status_of(thing: object) -> tuple[int, str] | None:
+    """The HTTP status that an exception carries and the field it sat in."""
+    response = attribute(thing, "response")
+    if response is not None:
+        for name in ("status_code", "status"):
+            if (found := _status(attribute(response, name))) is not None:
+                return found, f"response.{name}"
+    for name in ("status_code", "status", "http_status", "statusCode", "response_code"):
+        if (found := _status(attribute(thing, name))) is not None:
+            return found, name
+    for holder, name in (("resp", "status"), ("meta", "status")):
+        if (found := _status(attribute(attribute(thing, holder), name))) is not None:
+            return found, f"{holder}.{name}"
+    if (found := _status(attribute(thing, "code"))) is not None:
+        return found, "code"
+    return None
+
+
+def _status(value: object) -> int | None:
+    number = integer(value)
+    return number if number in _ERROR_STATUS else None
+
+
+def headers_of(thing: object) -> object:
+    """The response headers, wherever this library keeps them."""
+    for holder in (attribute(thing, "response"), thing, attribute(thing, "resp"), attribute(thing, "meta")):
+        if holder is None:
+            continue
+        for name in _HEADER_SOURCES:
+            found = attribute(holder, name)
+            if found is not None and not callable(found):
+                return found
+    return None
+
+
+def header(headers: object, name: str) -> str | None:
+    """One header by its lower-case name, from any kind of mapping or list of pairs."""
+    if headers is None:
+        return None
+    if not isinstance(headers, Mapping) and isinstance(headers, Sequence):
+        pairs: object = headers
+    else:
+        getter = attribute(headers, "get")
+        if callable(getter):
+            try:
+                direct = text_of(getter(name))
+            except Exception:  # noqa: BLE001 - a foreign mapping
+                direct = None
+            if direct is not None:
+                return direct
+        try:
+            pairs = list(headers.items()) if isinstance(headers, dict) else ()
+        except Exception:  # noqa: BLE001 - a foreign mapping
+            return None
+    return _header_in_pairs(pairs, name)
+
+
+def _header_in_pairs(pairs: object, name: str) -> str | None:
+    for pair in pairs if isinstance(pairs, Sequence) else ():
+        if isinstance(pair, Sequence) and not isinstance(pair, str | bytes):
+            key, value = item(pair, 0), item(pair, 1)
+        else:  # gRPC metadata: named tuples are sequences; objects with key and value are not
+            key, value = attribute(pair, "key"), attribute(pair, "value")
+        if isinstance(key, bytes):
+            key = key.decode("latin-1")
+        if isinstance(key, str) and key.lower() == name:
+            if isinstance(value, list) and value:
+                value = value[0]
+            return text_of(value)
+    return None
+
+
+def body_of(thing: object) -> object:
+    """The parsed error body that the exception already holds; never reads from a connection."""
+    for name in ("body", "json_body", "details"):
+        found = attribute(thing, name)
+        if isinstance(found, Mapping):
+            return found
+        if isinstance(found, str | bytes) and found:
+            return parse(found)
+    response = attribute(thing, "response")
+    if isinstance(response, Mapping):
+        return response
+    content = attribute(response, "_content")
+    return parse(content) if isinstance(content, bytes) else None
+
+
+def parse(body: str | bytes) -> object:
+    """A JSON body as values; None where it is no JSON or too large to be an error body."""
+    if len(body) > _BODY_LIMIT or body.lstrip()[:1] not in ("{", "[", b"{", b"["):
+        return None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def type_names(kind: type) -> tuple[str, ...]:
+    """`package.Class` of a class and its bases, the most special first, without object and the roots."""
+    return tuple(
+        f"{base.__module__.partition('.')[0]}.{base.__name__}"
+        for base in kind.__mro__
+        if base not in (object, BaseException, Exception)
+    )
+
+
+def qualified(kind: type) -> str:
+    """The name to show for a class: `package.module.Class`, builtins bare."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

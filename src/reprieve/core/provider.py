@@ -1,0 +1,233 @@
+"""Providers' own words for a failure: the codes in an error body, and what each means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from reprieve.core import http
+from reprieve.core.facts import body_of, headers_of, parse, status_of, text_of
+from reprieve.core.failure import ErrorClass
+from reprieve.core.finding import Finding
+
+_of = ErrorClass
+
+# A code that says more than any status does.
+STRONG: Final[dict[str, ErrorClass]] = {
+    "insufficient_quota": _of.QUOTA_EXHAUSTED,
+    "billing_hard_limit_reached": _of.QUOTA_EXHAUSTED,
+    "billing_not_active": _of.QUOTA_EXHAUSTED,
+    "billing_error": _of.QUOTA_EXHAUSTED,
+    "account_deactivated": _of.AUTH_DENIED,
+    "access_terminated": _of.QUOTA_EXHAUSTED,
+    "insufficient_balance": _of.QUOTA_EXHAUSTED,
+    "rate_limit_exceeded": _of.RATE_LIMITED,
+    "rate_limit_error": _of.RATE_LIMITED,
+    "rate_limited": _of.RATE_LIMITED,
+    "ratelimited": _of.RATE_LIMITED,
+    "rate_limit": _of.RATE_LIMITED,
+    "rate-limited": _of.RATE_LIMITED,
+    "too_many_requests": _of.RATE_LIMITED,
+    "resource_exhausted": _of.RATE_LIMITED,
+    "overloaded_error": _of.OVERLOADED,
+    "overloaded": _of.OVERLOADED,
+    "engine_overloaded": _of.OVERLOADED,
+    "server_overloaded": _of.OVERLOADED,
+    "slow_down": _of.OVERLOADED,
+    "invalid_api_key": _of.AUTH_DENIED,
+    "api_key_invalid": _of.AUTH_DENIED,
+    "api_key_expired": _of.AUTH_DENIED,
+    "authentication_error": _of.AUTH_DENIED,
+    "invalid_authentication": _of.AUTH_DENIED,
+    "token_expired": _of.AUTH_DENIED,
+    "permission_error": _of.PERMISSION_DENIED,
+    "unsupported_country_region_territory": _of.PERMISSION_DENIED,
+    "api_key_service_blocked": _of.PERMISSION_DENIED,
+    "context_length_exceeded": _of.CONTEXT_LENGTH_EXCEEDED,
+    "string_above_max_length": _of.CONTEXT_LENGTH_EXCEEDED,
+    "request_too_large": _of.PAYLOAD_TOO_LARGE,
+    "content_filter": _of.POLICY_REJECTED,
+    "content_policy_violation": _of.POLICY_REJECTED,
+    "moderation_blocked": _of.POLICY_REJECTED,
+    "responsibleaipolicyviolation": _of.POLICY_REJECTED,
+    "model_not_found": _of.NOT_FOUND,
+    "deploymentnotfound": _of.NOT_FOUND,
+    "not_found_error": _of.NOT_FOUND,
+    "json_validate_failed": _of.OUTPUT_INVALID,
+    "idempotency_key_in_use": _of.WRITE_CONFLICT,
+    "lock_timeout": _of.LOCK_TIMEOUT,
+    "card_declined": _of.POLICY_REJECTED,
+    "expired_card": _of.POLICY_REJECTED,
+    "incorrect_cvc": _of.POLICY_REJECTED,
+}
+
+# A code that only says what its status says; used where there is none (a stream that began with 200).
+WEAK: Final[dict[str, ErrorClass]] = {
+    "invalid_request_error": _of.REQUEST_REJECTED,
+    "invalid_argument": _of.REQUEST_REJECTED,
+    "failed_precondition": _of.REQUEST_REJECTED,
+    "out_of_range": _of.REQUEST_REJECTED,
+    "invalid_prompt": _of.POLICY_REJECTED,
+    "api_error": _of.UPSTREAM_ERROR,
+    "server_error": _of.UPSTREAM_ERROR,
+    "internal_error": _of.UPSTREAM_ERROR,
+    "internal_server_error": _of.UPSTREAM_ERROR,
+    "internal": _of.UPSTREAM_ERROR,
+    "unknown": _of.UPSTREAM_ERROR,
+    "service_unavailable": _of.UPSTREAM_UNAVAILABLE,
+    "service_unavailable_error": _of.UPSTREAM_UNAVAILABLE,
+    "unavailable": _of.UPSTREAM_UNAVAILABLE,
+    "timeout_error": _of.NETWORK_TIMEOUT,
+    "timeout": _of.NETWORK_TIMEOUT,
+    "deadline_exceeded": _of.NETWORK_TIMEOUT,
+    "permission_denied": _of.PERMISSION_DENIED,
+    "unauthenticated": _of.AUTH_DENIED,
+    "unauthorized": _of.AUTH_DENIED,
+    "forbidden": _of.PERMISSION_DENIED,
+    "not_found": _of.NOT_FOUND,
+    "already_exists": _of.WRITE_CONFLICT,
+    "aborted": _of.WRITE_CONFLICT,
+    "conflict": _of.WRITE_CONFLICT,
+    "tokens": _of.RATE_LIMITED,
+    "requests": _of.RATE_LIMITED,
+    "idempotency_error": _of.REQUEST_REJECTED,
+    "card_error": _of.POLICY_REJECTED,
+}
+
+# Sentences of model providers that have no code of their own; looked for only in the provider's own error message.
+_SENTENCES: Final = (
+    (re.compile(r"credit balance is too low|exceeded your current quota, please check your plan|spend(?:ing)? limit", re.IGNORECASE),
+     _of.QUOTA_EXHAUSTED, "credit"),
+    (re.compile(
+        r"prompt is too long|maximum context length|context length|context window|input is too long"
+        r"|too many (?:input )?tokens|exceeds the (?:maximum|limit) (?:number )?of tokens|input token count", re.IGNORECASE),
+     _of.CONTEXT_LENGTH_EXCEEDED, "length"),
+    (re.compile(r"content (?:management )?policy|safety (?:system|policy)|content[ _]filter|usage polic(?:y|ies)", re.IGNORECASE),
+     _of.POLICY_REJECTED, "policy"),
+    (re.compile(r"api key not valid|invalid api key|incorrect api key|invalid x-api-key", re.IGNORECASE), _of.AUTH_DENIED, "key"),
+)  # fmt: skip
+_SENTENCE_STATUSES = frozenset({None, 200, 400, 403, 413, 422, 429})
+
+
+def errors_in(body: object) -> Iterator[Mapping[object, object]]:
+    """The objects of a body that describe the error, the innermost first."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, Mapping):
+        return
+    for name in ("error", "Error", "errors"):
+        inner = body.get(name)
+        if isinstance(inner, list) and inner:
+            inner = inner[0]
+        if isinstance(inner, Mapping):
+            details = inner.get("details")
+            for detail in details if isinstance(details, list) else ():
+                if isinstance(detail, Mapping):
+                    yield detail
+            for deeper in ("innererror", "inner_error"):
+                if isinstance(inner.get(deeper), Mapping):
+                    yield inner[deeper]
+            yield inner
+    yield body
+
+
+def codes_in(body: object) -> Iterator[tuple[str, str]]:
+    """Every (field, code) of an error body, the most special first."""
+    for error in errors_in(body):
+        for name in ("reason", "code", "status", "type", "__type", "error", "decline_code"):
+            value = text_of(error.get(name))
+            if value is not None and len(value) <= 80:  # noqa: PLR2004 - a code, not a sentence
+                yield f"body.{name}", value
+
+
+def message_in(body: object) -> str:
+    """The provider's own message, or nothing."""
+    for error in errors_in(body):
+        for name in ("message", "Message", "error_description", "detail", "title"):
+            value = text_of(error.get(name))
+            if value is not None:
+                return value
+    return ""
+
+
+def delay_in(body: object) -> float | None:
+    """Google's RetryInfo.retryDelay, and the `retry_after` that some put into the body, as seconds."""
+    for error in errors_in(body):
+        delay = text_of(error.get("retryDelay"))
+        if delay is not None and delay.endswith("s"):
+            return http.wait_from_text(delay[:-1], 0.0)
+        seconds = error.get("retry_after")
+        if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+            return http.bounded(float(seconds))
+    return None
+
+
+def of_code(code: str, *, weak: bool) -> ErrorClass | None:
+    """What a provider's code means."""
+    key = code.rpartition("#")[2].rpartition(":")[0].lower() or code.lower()
+    found = STRONG.get(key) or STRONG.get(code.lower())
+    return found or (WEAK.get(code.lower()) if weak else None)
+
+
+def of_response(
+    status: int | None, headers: object, body: object, now: float, *, message: str = "", model: bool = False
+) -> Finding | None:
+    """The verdict on an answer: its code if that says more, else its status, else what its code says anyhow."""
+    by_status = None if status is None else http.of_status(status, headers, now)
+    wait = http.retry_after(headers, now)
+    wait = delay_in(body) if wait is None else wait
+    for field, code in codes_in(body):
+        found = of_code(code, weak=by_status is None)
+        if found is not None:
+            chosen = _with_code(found, by_status, field, code)
+            return chosen.but(retry_after=chosen.retry_after if wait is None else wait, status=status)
+    own = message_in(body) or message
+    by_sentence = _of_sentence(own, status) if model else None
+    if by_sentence is not None:
+        return by_sentence.but(status=status, retry_after=wait)
+    if by_status is not None and status == 403 and "rate limit" in own.lower():  # noqa: PLR2004 - GitHub's secondary limit
+        by_status = by_status.but(error_class=_of.RATE_LIMITED, field="body.message", rule="http.403.limit")
+    if by_status is None:
+        return None
+    first = next(codes_in(body), (None, None))[1]
+    return by_status.but(retry_after=by_status.retry_after if wait is None else wait, code=first)
+
+
+def _with_code(error_class: ErrorClass, by_status: Finding | None, field: str, code: str) -> Finding:
+    if by_status is not None and by_status.error_class is error_class:
+        return by_status.but(code=code)
+    unknown = by_status is not None and by_status.outcome_unknown
+    return Finding(
+        error_class, rule=f"code.{code[:40]}", field=field, value=code, code=code, outcome_unknown=unknown,
+        retry_after=None if by_status is None else by_status.retry_after,
+    )  # fmt: skip
+
+
+def _of_sentence(message: str, status: int | None) -> Finding | None:
+    if status not in _SENTENCE_STATUSES:
+        return None
+    for pattern, error_class, name in _SENTENCES:
+        if status == 429 and error_class is not _of.QUOTA_EXHAUSTED:  # noqa: PLR2004
+            continue
+        if pattern.search(message[:2000]):
+            return Finding(error_class, rule=f"model.{name}", field="body.message", value=name)
+    return None
+
+
+def parse_body(body: object) -> object:
+    """A body as values: already parsed, or JSON text; None where it is neither."""
+    if isinstance(body, str | bytes):
+        return parse(body)
+    return body if isinstance(body, Mapping | list) else None
+
+
+def of_exception(exc: object, now: float, *, model: bool = False) -> Finding | None:
+    """The verdict on an exception that carries an HTTP answer; None where it carries none."""
+    found = status_of(exc)
+    status, field = found if found is not None else (None, "")
+    body = body_of(exc)
+    finding = of_response(status, headers_of(exc), body, now, message=str(exc) if model else "", model=model)
+    if finding is not None and finding.field == "status":
+        finding = finding.but(field=field)
+    return finding

@@ -1,0 +1,75 @@
+"""Two names for a kind of failure: one to read, one to group by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
+_MASKED = re.compile(rf"({_UUID})|\d+(?:\.\d+)*")
+_SIGNATURE_LENGTH = 100
+_FRAMES = 3
+_STANDARD_LIBRARY = json.__file__.rpartition("/json/")[0] + "/"
+_OURSELVES = __file__.rpartition("/core/")[0] + "/"
+
+
+def signature(message: str) -> str:
+    """The message with UUIDs as "UUID" and numbers as "N", at most 100 characters."""
+    return _MASKED.sub(_mask, message[: 4 * _SIGNATURE_LENGTH])[:_SIGNATURE_LENGTH]
+
+
+def _mask(match: re.Match[str]) -> str:
+    return "UUID" if match.group(1) else "N"
+
+
+def fingerprint(
+    *,
+    stage: str,
+    error_class: str,
+    code: str | None,
+    status: int | None,
+    exception_type: str,
+    traceback: TracebackType | None,
+) -> str:
+    """A versioned hash of what stays the same from one such failure to the next; no line numbers, no message."""
+    parts = (
+        stage,
+        error_class,
+        code or "",
+        "" if status is None else str(status),
+        exception_type,
+        *_functions(traceback),
+    )
+    digest = hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=10)
+    return f"v1:{digest.hexdigest()}"
+
+
+def _functions(traceback: TracebackType | None) -> list[str]:
+    """The innermost functions of the application; of libraries where the application has none."""
+    ours: list[str] = []
+    theirs: list[str] = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        kind = _is_application(code.co_filename)
+        if kind:
+            ours.append(code.co_qualname)
+        elif kind is False:
+            theirs.append(code.co_qualname)
+        traceback = traceback.tb_next
+    return (ours or theirs)[-_FRAMES:]
+
+
+@lru_cache(maxsize=2048)
+def _is_application(filename: str) -> bool | None:
+    """Whether a file is the application's own; None for ours, which stand in no stack of interest."""
+    name = filename.replace("\\", "/")
+    if name.startswith(_OURSELVES):
+        return None
+    library = name.startswith((_STANDARD_LIBRARY, "<frozen")) or "/site-packages/" in name or "/dist-packages/" in name
+    return not library
