@@ -43,7 +43,7 @@ def content(draw: Draw) -> str:
         (
             f"{plain}.",
             f"Please summarise: {plain}, and {other}.",
-            f'She said "{plain}" and then \'{other}\' to everyone.',
+            f"She said \"{plain}\" and then '{other}' to everyone.",
             f"{plain}\n\n- {other}\n- {sentence(draw)}\n",
             f"Review this:\n```python\n{_CODE.format(word=draw.some('L', 7), number=draw.randint(100, 9999))}\n```\n{plain}",
             f"{draw.choice(_UNICODE)}; {plain}",

@@ -12,7 +12,14 @@ from redaction_audit.plants import Chat
 def _openai_stream(chat: Script) -> str:
     number = chat.draw.fill("chatcmpl-{a29}")
     lines = [
-        "data: " + json.dumps({"id": number, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": chat.say(fragment)}}]})
+        "data: "
+        + json.dumps(
+            {
+                "id": number,
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"content": chat.say(fragment)}}],
+            }
+        )
         for _ in range(6)
     ]
     return "\n\n".join([*lines, 'data: {"error": {"message": "overloaded"}}', "data: [DONE]"])
@@ -20,20 +27,28 @@ def _openai_stream(chat: Script) -> str:
 
 def _openai_tool_stream(chat: Script) -> str:
     pieces = [{"index": 0, "function": {"arguments": chat.say(fragment)}} for _ in range(4)]
-    return "\n\n".join("data: " + json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}, separators=(",", ":")) for piece in pieces)
+    return "\n\n".join(
+        "data: " + json.dumps({"choices": [{"delta": {"tool_calls": [piece]}}]}, separators=(",", ":"))
+        for piece in pieces
+    )
 
 
 def _anthropic_stream(chat: Script) -> str:
     deltas = [{"type": "text_delta", "text": chat.say(fragment)} for _ in range(3)]
-    deltas += [{"type": "thinking_delta", "thinking": chat.say(fragment)}, {"type": "input_json_delta", "partial_json": chat.say(fragment)}]
+    deltas += [
+        {"type": "thinking_delta", "thinking": chat.say(fragment)},
+        {"type": "input_json_delta", "partial_json": chat.say(fragment)},
+    ]
     return "\n".join(
-        f"event: content_block_delta\ndata: {json.dumps({'type': 'content_block_delta', 'index': 0, 'delta': delta})}\n" for delta in deltas
+        f"event: content_block_delta\ndata: {json.dumps({'type': 'content_block_delta', 'index': 0, 'delta': delta})}\n"
+        for delta in deltas
     )
 
 
 def _gemini_stream(chat: Script) -> str:
     return "\n\n".join(
-        "data: " + json.dumps({"candidates": [{"content": {"parts": [{"text": chat.say(fragment)}], "role": "model"}}]}) for _ in range(4)
+        "data: " + json.dumps({"candidates": [{"content": {"parts": [{"text": chat.say(fragment)}], "role": "model"}}]})
+        for _ in range(4)
     )
 
 
@@ -125,7 +140,10 @@ def _prompt_assignment(chat: Script) -> str:
 
 
 def _input_audio(chat: Script) -> str:
-    parts = [{"type": "input_audio", "input_audio": {"data": chat.say(image), "format": "wav"}}, {"type": "text", "text": chat.say()}]
+    parts = [
+        {"type": "input_audio", "input_audio": {"data": chat.say(image), "format": "wav"}},
+        {"type": "text", "text": chat.say()},
+    ]
     return json.dumps({"model": chat.model(), "messages": [{"role": "user", "content": parts}]})
 
 

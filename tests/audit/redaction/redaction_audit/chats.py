@@ -70,14 +70,21 @@ def _openai_response(chat: Script) -> object:
 
 
 def _openai_tools(chat: Script) -> object:
-    call = {"id": "call_9", "type": "function", "function": {"name": "search", "arguments": json.dumps({"query": chat.say(), "limit": 5})}}
+    call = {
+        "id": "call_9",
+        "type": "function",
+        "function": {"name": "search", "arguments": json.dumps({"query": chat.say(), "limit": 5})},
+    }
     answer = {"role": "tool", "tool_call_id": "call_9", "content": json.dumps({"rows": [chat.say()]})}
     return {"model": chat.model(), "messages": [{"role": "assistant", "content": None, "tool_calls": [call]}, answer]}
 
 
 def _function_call(chat: Script) -> object:
     call = {"name": "file_report", "arguments": json.dumps({"title": chat.say(), "body": chat.say()})}
-    return {"model": chat.model(), "choices": [{"message": {"role": "assistant", "content": None, "function_call": call}}]}
+    return {
+        "model": chat.model(),
+        "choices": [{"message": {"role": "assistant", "content": None, "function_call": call}}],
+    }
 
 
 def _responses_request(chat: Script) -> object:
@@ -90,9 +97,18 @@ def _responses_plain(chat: Script) -> object:
 
 
 def _responses_output(chat: Script) -> object:
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": chat.say(), "annotations": []}]}
+    said = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": chat.say(), "annotations": []}],
+    }
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": chat.say()}]}
-    return {"id": chat.draw.fill("resp_{h48}"), "status": "incomplete", "model": chat.model(), "output": [thought, said]}
+    return {
+        "id": chat.draw.fill("resp_{h48}"),
+        "status": "incomplete",
+        "model": chat.model(),
+        "output": [thought, said],
+    }
 
 
 def _completion(chat: Script) -> object:
@@ -135,7 +151,10 @@ def _anthropic_response(chat: Script) -> object:
         "type": "message",
         "role": "assistant",
         "model": chat.model(),
-        "content": [{"type": "thinking", "thinking": chat.say(), "signature": "x"}, {"type": "text", "text": chat.say()}],
+        "content": [
+            {"type": "thinking", "thinking": chat.say(), "signature": "x"},
+            {"type": "text", "text": chat.say()},
+        ],
         "stop_reason": "max_tokens",
         "usage": {"input_tokens": 2095, "output_tokens": 503},
     }
@@ -145,7 +164,10 @@ def _gemini_request(chat: Script) -> object:
     return {
         "systemInstruction": {"parts": [{"text": chat.say()}]},
         "contents": [
-            {"role": "user", "parts": [{"text": chat.say()}, {"inlineData": {"mimeType": "image/png", "data": chat.say(image)}}]},
+            {
+                "role": "user",
+                "parts": [{"text": chat.say()}, {"inlineData": {"mimeType": "image/png", "data": chat.say(image)}}],
+            },
             {"role": "model", "parts": [{"text": chat.say()}]},
         ],
         "generationConfig": {"temperature": 0.1, "maxOutputTokens": 256},
@@ -159,7 +181,12 @@ def _gemini_response(chat: Script) -> object:
 
 def _langchain_serialized(chat: Script) -> object:
     def message(kind: str) -> object:
-        return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", kind], "kwargs": {"content": chat.say(), "type": "human"}}
+        return {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain", "schema", "messages", kind],
+            "kwargs": {"content": chat.say(), "type": "human"},
+        }
 
     return {"model": chat.model(), "messages": [[message("SystemMessage"), message("HumanMessage")]]}
 
@@ -169,7 +196,13 @@ def _prompts(chat: Script) -> object:
 
 
 def _named_prompts(chat: Script) -> object:
-    return {"model": chat.model(), "system_prompt": chat.say(), "userPrompt": chat.say(), "completion": chat.say(), "attempt": 2}
+    return {
+        "model": chat.model(),
+        "system_prompt": chat.say(),
+        "userPrompt": chat.say(),
+        "completion": chat.say(),
+        "attempt": 2,
+    }
 
 
 OBJECTS: dict[str, Shape] = {
@@ -198,11 +231,26 @@ NOTATIONS: dict[str, Callable[[object], str]] = {
     "request-options": lambda value: (
         f"DEBUG:openai._base_client:Request options: {{'method': 'post', 'url': '/chat/completions', 'files': None, 'json_data': {value!r}}}"
     ),
-    "http-body": lambda value: f"HTTP Request: POST https://api.example.com/v1 \"HTTP/1.1 400 Bad Request\" body={json.dumps(value)!r}",
-    "curl": lambda value: f"curl -X POST https://api.example.com/v1/x -H 'Content-Type: application/json' -d '{json.dumps(value)}'",
+    "http-body": lambda value: (
+        f'HTTP Request: POST https://api.example.com/v1 "HTTP/1.1 400 Bad Request" body={json.dumps(value)!r}'
+    ),
+    "curl": lambda value: (
+        f"curl -X POST https://api.example.com/v1/x -H 'Content-Type: application/json' -d '{json.dumps(value)}'"
+    ),
 }
 
-_FRAMES = ("raw", "log", "traceback-message", "traceback-source", "json-1", "json-2", "json-3", "bytes-repr", "dataclass-repr", "logfmt")
+_FRAMES = (
+    "raw",
+    "log",
+    "traceback-message",
+    "traceback-source",
+    "json-1",
+    "json-2",
+    "json-3",
+    "bytes-repr",
+    "dataclass-repr",
+    "logfmt",
+)
 _PER_SHAPE = 16
 
 
@@ -226,7 +274,13 @@ def planted_chats(seed: int) -> Iterator[Chat]:
             notation = sorted(NOTATIONS)[at % len(NOTATIONS)]
             frame = "raw" if draw.random() < 0.3 else draw.choice(_FRAMES)
             write = NOTATIONS[notation]
-            chat = written(lambda it, shape=shape, write=write: write(shape(it)), draw.getrandbits(40), kind, f"{frame} {notation}", frame)
+            chat = written(
+                lambda it, shape=shape, write=write: write(shape(it)),
+                draw.getrandbits(40),
+                kind,
+                f"{frame} {notation}",
+                frame,
+            )
             yield chat
             cut = _cut(draw, chat)
             if at % 2 and heard(cut, cut.plant.text):

@@ -23,7 +23,9 @@ _ALPHABETS = {
     "B": string.ascii_uppercase + "234567",
 }
 _SLOT = re.compile(r"\{([a-zA-Z])(\d+)\}")
-_WEAK = "winter summer falcon tiger dragon monkey shadow master orange purple silver hunter welcome rocket banana cookie"
+_WEAK = (
+    "winter summer falcon tiger dragon monkey shadow master orange purple silver hunter welcome rocket banana cookie"
+)
 _PHRASES = ("correct", "horse", "staple", "marble", "velvet", "canyon", "pickle", "saddle", "thunder", "walnut")
 
 
@@ -75,7 +77,9 @@ class Draw(random.Random):
 
     def opaque(self) -> str:
         """A generic secret: random, of no known vendor."""
-        return self.fill(self.choice(("{a32}", "{a24}", "{h40}", "{h64}", "{u43}", "{h32}", "{b43}=", "{a48}", "{A28}")))
+        return self.fill(
+            self.choice(("{a32}", "{a24}", "{h40}", "{h64}", "{u43}", "{h32}", "{b43}=", "{a48}", "{A28}"))
+        )
 
     def basic(self) -> str:
         """The value of HTTP's basic authentication."""
@@ -93,7 +97,21 @@ class Draw(random.Random):
 
     def word(self) -> str:
         """A user, host or service name."""
-        return self.choice("alice bob deploy svc-mail ingest billing-api root app reporting carol jenkins".split())
+        return self.choice(
+            [
+                "alice",
+                "bob",
+                "deploy",
+                "svc-mail",
+                "ingest",
+                "billing-api",
+                "root",
+                "app",
+                "reporting",
+                "carol",
+                "jenkins",
+            ]
+        )
 
     def host(self) -> str:
         """A host name."""

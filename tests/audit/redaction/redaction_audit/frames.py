@@ -68,7 +68,9 @@ def escaped(depth: int) -> Frame:
         request, trace = _request_id(draw), _trace_id(draw)
         text = line
         for level in range(depth):
-            text = json.dumps({"level": "error", "request_id": request, "message": text, "attempt": level, "trace_id": trace})
+            text = json.dumps(
+                {"level": "error", "request_id": request, "message": text, "attempt": level, "trace_id": trace}
+            )
         return text, (request, trace)
 
     return frame
@@ -138,7 +140,10 @@ def go_panic(draw: Draw, line: str) -> Framed:
 def markdown(draw: Draw, line: str) -> Framed:
     """A report with a fenced block."""
     issue = draw.some("d", 5)
-    return f"## What happened\n\nJob {issue} failed:\n\n```\n{line}\n```\n\nSee the runbook.", (issue, "See the runbook")
+    return f"## What happened\n\nJob {issue} failed:\n\n```\n{line}\n```\n\nSee the runbook.", (
+        issue,
+        "See the runbook",
+    )
 
 
 def shell(draw: Draw, line: str) -> Framed:
@@ -167,7 +172,9 @@ def xml_message(draw: Draw, line: str) -> Framed:
 def logfmt(draw: Draw, line: str) -> Framed:
     """One line of logfmt."""
     trace = _trace_id(draw)
-    return f"ts={_time(draw)} level=error trace_id={trace} msg={json.dumps(line)} attempt=3 span_id={trace[:16]}", (trace,)
+    return f"ts={_time(draw)} level=error trace_id={trace} msg={json.dumps(line)} attempt=3 span_id={trace[:16]}", (
+        trace,
+    )
 
 
 def yaml_block(draw: Draw, line: str) -> Framed:
@@ -221,7 +228,9 @@ BLOCK_FRAMES: dict[str, Frame] = {
 
 def argv_error(draw: Draw, line: str) -> Framed:
     """What subprocess says of a command that failed; only for commands without quotes."""
-    return f"subprocess.CalledProcessError: Command '{line.split()!r}' returned non-zero exit status 1.", ("exit status 1",)
+    return f"subprocess.CalledProcessError: Command '{line.split()!r}' returned non-zero exit status 1.", (
+        "exit status 1",
+    )
 
 
 def curl_verbose(draw: Draw, line: str) -> Framed:

@@ -135,7 +135,12 @@ def _fields(draw: Draw) -> Iterator[Plant]:
         "checkpoint": "ulid", "host_key_algorithm": "version",
     }  # fmt: skip
     for name, kind in names.items():
-        for write in (json.dumps, repr, lambda record: json.dumps(json.dumps(record)), lambda record: f"Job({_kwargs(record)})"):
+        for write in (
+            json.dumps,
+            repr,
+            lambda record: json.dumps(json.dumps(record)),
+            lambda record: f"Job({_kwargs(record)})",
+        ):
             value = IDENTIFIERS[kind][0](draw)
             text = write({"attempt": 2, name: value, "stage": "llm"})
             yield Plant(f"field:{name}", "record", text, (), (value, "stage"))

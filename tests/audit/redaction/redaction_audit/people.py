@@ -10,17 +10,33 @@ from redaction_audit.plants import Plant, settled
 
 Maker = Callable[[Draw], str]
 
-_FIRST = "Marguerite Dmitri Siobhan Yusuf Annelise Takeshi Beatriz Oluwaseun Francesca Bartholomew Ingrid Rajesh".split()
-_LAST = "Oxenford Kowalczyk Featherstone Nakamura Villanueva Abernathy Lindqvist Okonkwo Castellanos Whitcombe".split()
+_FIRST = (
+    "Marguerite", "Dmitri", "Siobhan", "Yusuf", "Annelise", "Takeshi", "Beatriz", "Oluwaseun", "Francesca",
+    "Bartholomew", "Ingrid", "Rajesh",
+)  # fmt: skip
+_LAST = (
+    "Oxenford", "Kowalczyk", "Featherstone", "Nakamura", "Villanueva", "Abernathy", "Lindqvist", "Okonkwo",
+    "Castellanos", "Whitcombe",
+)  # fmt: skip
 _STREETS = ("Rosewood Avenue", "Bahnhofstrasse", "Kingsbridge Road", "Juniper Hill Lane", "Magnolia Boulevard")
 _CITIES = ("Cheltenham", "Winterthur", "Sacramento", "Valladolid", "Groningen")
-_IBAN_SHAPES = {"DE": "{d18}", "GB": "WEST{d14}", "FR": "{d20}27", "NL": "ABNA{d10}", "ES": "{d20}", "CH": "{d17}", "AT": "{d16}"}
+_IBAN_SHAPES = {
+    "DE": "{d18}",
+    "GB": "WEST{d14}",
+    "FR": "{d20}27",
+    "NL": "ABNA{d10}",
+    "ES": "{d20}",
+    "CH": "{d17}",
+    "AT": "{d16}",
+}
 
 
 def email(draw: Draw) -> str:
     """An address: with dots, a plus, digits."""
     first, last = draw.choice(_FIRST).lower(), draw.choice(_LAST).lower()
-    local = draw.choice((f"{first}.{last}", f"{first[0]}{last}{draw.some('d', 2)}", f"{first}_{last}", f"{last}+billing"))
+    local = draw.choice(
+        (f"{first}.{last}", f"{first[0]}{last}{draw.some('d', 2)}", f"{first}_{last}", f"{last}+billing")
+    )
     return f"{local}@{draw.choice(('gmail.com', 'example.org', 'mail.example.co.uk', 'firma-gmbh.de', 'sub.domain.example.com'))}"
 
 
@@ -139,7 +155,9 @@ _NOTATIONS: dict[str, Callable[[Draw, str, str], str]] = {
     "dict-repr": lambda d, n, v: repr({"id": 4711, n: v, "state": "failed"}),
     "kwargs-repr": lambda d, n, v: f"Customer(id=4711, {n}={v!r}, tier=2)",
     "yaml": lambda d, n, v: f"customer:\n  id: 4711\n  {n}: {v}\n  tier: 2",
-    "input-value": lambda d, n, v: f"Input should be a valid integer [type=int_parsing, input_value={{'{n}': {v!r}}}, input_type=dict]",
+    "input-value": lambda d, n, v: (
+        f"Input should be a valid integer [type=int_parsing, input_value={{'{n}': {v!r}}}, input_type=dict]"
+    ),
     "logfmt": lambda d, n, v: f'level=error customer_id=4711 {n}="{v}" attempt=2',
 }
 
@@ -175,7 +193,7 @@ def _in_key(draw: Draw, kind: str, make: Maker, name: str, notation: str) -> Pla
 def _traces(kind: str, value: str) -> tuple[str, ...]:
     """What of it tells who it is: the local part of an address, the words of a name, the digits of a number."""
     if kind.startswith("email"):
-        return (value.split("@")[0],)
+        return (value.split("@", maxsplit=1)[0],)
     if kind in {"name", "address"}:
         return tuple(word for word in value.replace(",", "").split() if len(word) > 3)
     return (value,)

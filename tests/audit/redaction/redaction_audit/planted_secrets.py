@@ -110,7 +110,11 @@ def _pem_plants(draw: Draw) -> Iterator[Plant]:
     for label in ("RSA PRIVATE", "PRIVATE", "EC PRIVATE", "OPENSSH PRIVATE", "ENCRYPTED PRIVATE"):
         for form in ("block", "json-field", "truncated", "truncated-field"):
             for name, frame in draw.sample(sorted(frames.BLOCK_FRAMES.items()), _PER_PEM):
-                lines = ["MIIE" + draw.some("b", 60), *(draw.some("b", 64) for _ in range(5)), draw.some("b", 30) + "=="]
+                lines = [
+                    "MIIE" + draw.some("b", 60),
+                    *(draw.some("b", 64) for _ in range(5)),
+                    draw.some("b", 30) + "==",
+                ]
                 start, end = (f"-----{word} {label} KEY-----" for word in ("BEGIN", "END"))
                 if form.startswith("truncated"):
                     lines = [*lines[:3], lines[3][:40]]

@@ -222,7 +222,9 @@ FILES: dict[str, Maker] = {
     "wpa": _of('network={\n  ssid="office"\n  psk="@S"\n}\n', _plain),
     "p4tickets": _of("@H:1666=@U:@S", _ticket),
     "pip-conf": _of("[global]\nindex-url = https://@U:@S@@H/simple\n", _url_password),
-    "k8s-secret": _of("kind: Secret\ndata:\n  password: @S\n", lambda d: base64.b64encode(d.password().encode()).decode()),
+    "k8s-secret": _of(
+        "kind: Secret\ndata:\n  password: @S\n", lambda d: base64.b64encode(d.password().encode()).decode()
+    ),
     "smtp-auth-plain": _auth_plain,
     "smtp-auth-login": _auth_login,
 }

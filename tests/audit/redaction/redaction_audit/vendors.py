@@ -29,7 +29,9 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "telegram-bot": ("{d10}:AA{u33}",),
     "discord-bot": ("MT{a24}.{u6}.{u38}",),
     "discord-webhook": ("https://discord.com/api/webhooks/{d18}/{u68}",),
-    "teams-webhook": ("https://contoso.webhook.office.com/webhookb2/{h8}-{h4}-{h4}-{h4}-{h12}/IncomingWebhook/{h32}/{h12}",),
+    "teams-webhook": (
+        "https://contoso.webhook.office.com/webhookb2/{h8}-{h4}-{h4}-{h4}-{h12}/IncomingWebhook/{h32}/{h12}",
+    ),
     "azure-client-secret": ("{a3}8Q~{u34}",),
     "newrelic": ("NRAK-{A27}", "NRJS-{h19}"),
     "grafana": ("glsa_{a32}_{h8}", "glc_eyJ{a60}"),
@@ -91,7 +93,7 @@ def secret_part(kind: str, key: str) -> str:
         case "slack-webhook" | "discord-webhook":
             return key.rsplit("/", 1)[1]
         case "teams-webhook":
-            return key.split("/IncomingWebhook/")[1].split("/")[0]
+            return key.split("/IncomingWebhook/")[1].split("/", maxsplit=1)[0]
         case "telegram-bot":
             return key.split(":")[1]
         case "fly":
