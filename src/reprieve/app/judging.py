@@ -53,6 +53,14 @@ def classify_facts(
     return core.classify_words(message, _context(profile, stage, now))
 
 
+def classify_text(
+    text: str, *, profile: ProfileLike | None = None, stage: str = "", now: float | None = None
+) -> Failure:
+    """Judge what somebody pasted: a Python traceback, or else a bare message."""
+    context = _context(profile, stage, now)
+    return core.classify_traceback(text, context) or core.classify_words(text.strip(), context)
+
+
 def _context(profile: ProfileLike | None, stage: str, now: float | None) -> core.Context:
     return core.Context(
         now=time() if now is None else now,

@@ -27,7 +27,7 @@ class Registry:
     def add(self, kinds: tuple[type[BaseException], ...], answer: Rule, name: str) -> None:
         """Judge these types, and what derives from them, by this rule."""
         for kind in kinds:
-            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            if not isinstance(kind, type):
                 raise UsageError(f"a rule is for exception types, not for {kind!r}")
         ask = _asker(answer, name)
         self.rules = {**self.rules, **dict.fromkeys(kinds, ask)}

@@ -33,7 +33,7 @@ def links(exc: BaseException) -> Iterator[Link]:
         if id(current) in seen or not isinstance(current, Exception):
             continue
         seen.add(id(current))
-        kind = type(current)
+        kind: type = type(current)
         path = f"{path} > {qualified(kind)}" if path else qualified(kind)
         yield Link(current, type_names(kind), path)
         waiting.extend((behind, path) for behind in reversed(list(_behind(current))))

@@ -16,9 +16,10 @@ from reprieve.core.facts import qualified
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Kind, Scope, Severity
 from reprieve.core.finding import Finding, Weight
 from reprieve.core.message import message_of
+from reprieve.core.pasted import parse_traceback
 from reprieve.core.rules import databases, text
 from reprieve.core.rules.table import KNOWN_PACKAGES, of_attributes, rules_for
-from reprieve.core.signature import fingerprint, signature
+from reprieve.core.signature import Frames, fingerprint, frames_of, signature
 
 Scan = Callable[[str], tuple[str, tuple[tuple[str, int], ...]]]
 """Redacts a text; gives it back with the rules that had to act and how often."""
@@ -65,7 +66,15 @@ def classify(exc: BaseException, context: Context) -> Failure:
     if is_passage(exc):
         raise exc
     judged = _judge(exc, context)
-    return _failure(judged, exc, message_of(exc), context)
+    return _failure(judged, exc, message_of(exc), context, frames_of(exc.__traceback__))
+
+
+def classify_traceback(text_of_it: str, context: Context) -> Failure | None:
+    """Judge a traceback that somebody pasted; None where the text is none."""
+    found = parse_traceback(text_of_it)
+    if found is None:
+        return None
+    return _failure(_judge(found.exc, context), found.exc, message_of(found.exc), context, found.frames)
 
 
 def classify_response(status: int, headers: object, body: object, context: Context) -> Failure:
@@ -140,8 +149,8 @@ def _find(link: Link, context: Context) -> _Judged | None:
         finding = of_attributes(exc) or _by_facts(exc, context.now)
     if finding is None:
         finding = _by_table(exc, link.names, context.now)
-    if finding is None and foreign:
-        finding = text.of_type_name(link.names[0])
+    if finding is None and package != "builtins":
+        finding = (None if foreign else _by_facts(exc, context.now)) or text.of_type_name(link.names[0])
     return None if finding is None else _Judged(finding, link.path)
 
 
@@ -165,7 +174,7 @@ def _by_table(exc: BaseException, names: tuple[str, ...], now: float) -> Finding
 
 def _by_facts(exc: BaseException, now: float) -> Finding | None:
     """An unknown library that carries a status or a SQLSTATE where others do."""
-    return databases.of_sqlstate(exc, now) or provider.of_exception(exc, now)
+    return databases.of_sqlstate(exc, now) or provider.of_exception(exc, now, model=True)
 
 
 def _of_group(group: BaseExceptionGroup[BaseException], link: Link, context: Context) -> _Judged | None:
@@ -204,7 +213,9 @@ def _evidence(judged: _Judged) -> Evidence:
     return Evidence(rule=finding.rule, link=judged.path, field=finding.field, value=finding.value)
 
 
-def _failure(judged: _Judged, exc: BaseException | None, message: str, context: Context) -> Failure:
+def _failure(
+    judged: _Judged, exc: BaseException | None, message: str, context: Context, frames: Frames = ()
+) -> Failure:
     finding = judged.finding
     if context.to_the_letter and finding.rule != "declared":
         finding = _to_the_letter(finding, message, context.now)
@@ -228,7 +239,7 @@ def _failure(judged: _Judged, exc: BaseException | None, message: str, context: 
         signature=signature(clean),
         fingerprint=fingerprint(
             stage=context.stage, error_class=finding.error_class, code=code, status=finding.status,
-            exception_type=exception_type, traceback=None if exc is None else exc.__traceback__,
+            exception_type=exception_type, frames=frames,
         ),
         exception_type=exception_type,
         code=code,

@@ -14,7 +14,8 @@ _SHOWN = 5
 
 def message_of(exc: BaseException) -> str:
     """What the exception says; its type where it says nothing, and where saying it fails."""
-    for name in type_names(type(exc)):
+    kind: type = type(exc)
+    for name in type_names(kind):
         speaker = _SPEAKERS.get(name)
         if speaker is not None:
             words = speaker(exc)
@@ -30,7 +31,7 @@ def _of_pydantic(exc: BaseException) -> str | None:
     """Where it does not fit and why, without the values."""
     errors = attribute(exc, "errors")
     try:
-        found = errors(include_input=False, include_url=False, include_context=False) if callable(errors) else None
+        found = errors(include_input=False, include_url=False, include_context=False) if callable(errors) else ()
         lines = [
             f"{'.'.join(str(part) for part in one['loc']) or '(root)'}: {one['msg']} [{one['type']}]" for one in found
         ]

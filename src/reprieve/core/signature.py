@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,40 +29,37 @@ def _mask(match: re.Match[str]) -> str:
     return "UUID" if match.group(1) else "N"
 
 
+Frames = Iterable[tuple[str, str]]
+"""(file, function) of each frame of a stack, the outermost first."""
+
+
 def fingerprint(
-    *,
-    stage: str,
-    error_class: str,
-    code: str | None,
-    status: int | None,
-    exception_type: str,
-    traceback: TracebackType | None,
+    *, stage: str, error_class: str, code: str | None, status: int | None, exception_type: str, frames: Frames
 ) -> str:
     """A versioned hash of what stays the same from one such failure to the next; no line numbers, no message."""
-    parts = (
-        stage,
-        error_class,
-        code or "",
-        "" if status is None else str(status),
-        exception_type,
-        *_functions(traceback),
-    )
-    digest = hashlib.blake2b("\x1f".join(parts).encode("utf-8", "replace"), digest_size=10)
+    facts = (stage, error_class, code or "", "" if status is None else str(status), exception_type)
+    digest = hashlib.blake2b("\x1f".join((*facts, *_functions(frames))).encode("utf-8", "replace"), digest_size=10)
     return f"v1:{digest.hexdigest()}"
 
 
-def _functions(traceback: TracebackType | None) -> list[str]:
+def frames_of(traceback: TracebackType | None) -> Iterator[tuple[str, str]]:
+    """The frames of a live traceback."""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        yield code.co_filename, code.co_name
+        traceback = traceback.tb_next
+
+
+def _functions(frames: Frames) -> list[str]:
     """The innermost functions of the application; of libraries where the application has none."""
     ours: list[str] = []
     theirs: list[str] = []
-    while traceback is not None:
-        code = traceback.tb_frame.f_code
-        kind = _is_application(code.co_filename)
+    for filename, function in frames:
+        kind = _is_application(filename)
         if kind:
-            ours.append(code.co_qualname)
+            ours.append(function)
         elif kind is False:
-            theirs.append(code.co_qualname)
-        traceback = traceback.tb_next
+            theirs.append(function)
     return (ours or theirs)[-_FRAMES:]
 
 

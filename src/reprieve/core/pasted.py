@@ -1,0 +1,104 @@
+"""A traceback that somebody pasted, as an exception that can be judged like a live one."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from dataclasses import dataclass
+
+_MARGIN = re.compile(r"^[ ]*(?:\+-[+\-]*[ \d-]*|\|[ ]?)", re.MULTILINE)
+_HEAD = re.compile(r"^Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
+_FRAME = re.compile(r'^[ ]{2,}File "(?P<file>[^"\n]*)", line \d+(?:, in (?P<function>.+))?$', re.MULTILINE)
+_RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\.<locals>\.\w+)*)(?::[ ]?(?P<message>.*))?$")
+_LINK = re.compile(
+    r"^(?:The above exception was the direct cause of the following exception"
+    r"|During handling of the above exception, another exception occurred):[ \t]*$",
+    re.MULTILINE,
+)
+_ERRNO = re.compile(r"\[Errno (-?\d+)\]")
+_ERROR_CODE = re.compile(r"^Error code: (\d{3})(?: - (?P<body>[{\[].*))?", re.DOTALL)
+_REPLY = re.compile(r"^\((\d{3}), (b?['\"].*)", re.DOTALL)
+_LONGEST = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Pasted:
+    """The raised exception with its causes behind it, and the frames of its own stack."""
+
+    exc: BaseException
+    frames: tuple[tuple[str, str], ...]
+
+
+def parse_traceback(text: str) -> Pasted | None:
+    """Read the text of a traceback, chains included; None where there is none in it."""
+    text = text[-_LONGEST:].replace("\r\n", "\n")
+    if _HEAD.search(text) is None and _HEAD.search(text := _MARGIN.sub("", text)) is None:
+        return None
+    outer: BaseException | None = None
+    inner: BaseException | None = None
+    frames: tuple[tuple[str, str], ...] = ()
+    for part in _LINK.split(text):
+        found = _raised(part)
+        if found is None:
+            continue
+        outer, frames = found
+        outer.__cause__ = inner
+        inner = outer
+    return None if outer is None else Pasted(outer, frames)
+
+
+def _raised(part: str) -> tuple[BaseException, tuple[tuple[str, str], ...]] | None:
+    """One exception of the chain: the first unindented `Type: message` after the frames."""
+    head = _HEAD.search(part)
+    if head is None:
+        return None
+    body = part[head.end() :]
+    frames = tuple((match["file"], match["function"] or "<module>") for match in _FRAME.finditer(body))
+    lines = body.split("\n")
+    for number, line in enumerate(lines):
+        match = _RAISED.match(line)
+        if match is not None:
+            rest = [match["message"] or "", *lines[number + 1 :]]
+            return _stand_in(match["type"], "\n".join(rest).rstrip()), frames
+    return None
+
+
+def _stand_in(name: str, message: str) -> BaseException:
+    """An exception with the name, the words and the facts that the text shows; made without its library."""
+    module, _, plain = name.rpartition(".")
+    base = getattr(builtins, plain, None) if not module else None
+    if not (isinstance(base, type) and issubclass(base, Exception)):
+        base = Exception
+    kind = type(plain, (base,), {
+        "__module__": module or ("builtins" if base is not Exception else "pasted"),
+        "__init__": lambda _self, *_args: None,
+        "__str__": lambda _self: message,
+    })  # fmt: skip
+    exc = base.__new__(kind, message)
+    for key, value in _facts(message).items():
+        setattr(exc, key, value)
+    return exc
+
+
+def _facts(message: str) -> dict[str, object]:
+    """What the words of well-known libraries give away of their attributes."""
+    facts: dict[str, object] = {}
+    if (errno := _ERRNO.search(message)) is not None:
+        facts["errno"] = int(errno.group(1))
+    if (answer := _ERROR_CODE.match(message)) is not None:
+        facts["status_code"] = int(answer.group(1))
+        body = _literal(answer["body"])
+        if isinstance(body, dict):
+            facts["body"] = body
+    if (reply := _REPLY.match(message)) is not None:
+        facts["smtp_code"] = int(reply.group(1))
+        facts["smtp_error"] = reply.group(2)
+    return facts
+
+
+def _literal(text: str | None) -> object:
+    try:
+        return ast.literal_eval(text) if text else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
