@@ -1,0 +1,36 @@
+"""What `import reprieve` adds to the start of an interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from time import perf_counter_ns
+
+from harness import Effort, Figure, overheads, take_turns
+
+BARE = "pass"
+STANDARD = "import dataclasses, enum, json, re"
+OURS = "import reprieve"
+ALL = "import reprieve\nfor name in getattr(reprieve, '__all__', ()): getattr(reprieve, name)"
+TWICE = 2.0
+
+
+def start(code: str) -> float:
+    """Milliseconds of a fresh interpreter that runs the code."""
+    began = perf_counter_ns()
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    return (perf_counter_ns() - began) / 1e6
+
+
+def run(effort: Effort) -> list[Figure]:
+    """Measure against four modules of the standard library; the interpreter's own start is taken off."""
+    candidates = {code: lambda code=code: start(code) for code in (BARE, STANDARD, OURS, ALL)}
+    take_turns(candidates, 2)  # warm up: bytecode is written, files are cached
+    added = overheads(take_turns(candidates, effort.rounds * 3), BARE)
+    return [
+        Figure(name=name, value=added[code], unit="ms", peer=STANDARD, peer_value=added[STANDARD], at_most=target)
+        for name, code, target in (
+            ("import reprieve", OURS, TWICE),
+            ("import reprieve and touch every public name", ALL, None),
+        )
+    ]

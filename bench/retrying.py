@@ -1,0 +1,195 @@
+"""What a retry wrapper adds to a call that succeeds, beside its peers."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from harness import Effort, Figure, overheads, per_await, per_call, take_turns
+from reprieve.app.retry import attempts, retry
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+OURS = "retry"
+OURS_BARE = "bare @retry"
+OURS_TIMED = "retry(timeout=...)"
+OURS_BLOCK = "attempts, kept"
+OURS_NEW_BLOCK = "attempts, made anew"
+PLAIN, BY_HAND = "plain call", "hand-written loop"
+ATTEMPTS, DEADLINE = 4, 30.0
+TENTH, HALF = 0.1, 0.5
+
+
+def work() -> int:
+    """Succeed."""
+    return 1
+
+
+async def work_async() -> int:
+    """Succeed."""
+    return 1
+
+
+def hook(*_: object) -> None:
+    """Stand for somebody's logging."""
+
+
+def by_hand() -> int:
+    """Retry as one writes it where no library is at hand."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return work()
+        except OSError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+    raise AssertionError
+
+
+async def by_hand_async() -> int:
+    """Do the same, awaiting."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return await work_async()
+        except OSError:
+            if attempt == ATTEMPTS - 1:
+                raise
+            await asyncio.sleep(0.1 * 2**attempt)
+    raise AssertionError
+
+
+def peers(function: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
+    """Wrap the function with each installed peer, told as much as it can be: attempts, deadline, hook."""
+    wrapped: dict[str, Callable[[], Any]] = {}
+    if (backoff := _module("backoff")) is not None:
+        limits = {"max_tries": ATTEMPTS, "max_time": DEADLINE, "on_backoff": hook}
+        wrapped["backoff"] = backoff.on_exception(backoff.expo, OSError, **limits)(function)
+    if (tenacity := _module("tenacity")) is not None:
+        wrapped["tenacity"] = tenacity.retry(
+            stop=tenacity.stop_after_attempt(ATTEMPTS) | tenacity.stop_after_delay(DEADLINE),
+            wait=tenacity.wait_exponential_jitter(),
+            retry=tenacity.retry_if_exception_type(OSError),
+            before_sleep=hook,
+        )(function)
+    if (stamina := _module("stamina")) is not None:
+        wrapped["stamina"] = stamina.retry(on=OSError, attempts=ATTEMPTS, timeout=DEADLINE)(function)
+    return wrapped
+
+
+def _module(name: str) -> Any:  # noqa: ANN401 - peers are not installed where types are checked
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        return None
+
+
+def sync_candidates() -> dict[str, Callable[[], object]]:
+    """Everything that is measured in plain code."""
+    kept = attempts("transient", deadline=DEADLINE, hooks=hook)
+
+    def block() -> int:
+        for attempt in kept:
+            with attempt:
+                return work()
+        raise AssertionError
+
+    def new_block() -> int:
+        for attempt in attempts("transient", deadline=DEADLINE, hooks=hook):
+            with attempt:
+                return work()
+        raise AssertionError
+
+    candidates: dict[str, Callable[[], object]] = {
+        PLAIN: work,
+        BY_HAND: by_hand,
+        OURS: retry("transient", deadline=DEADLINE, hooks=hook)(work),
+        OURS_BARE: retry(work),
+        OURS_BLOCK: block,
+        OURS_NEW_BLOCK: new_block,
+        **peers(work),
+    }
+    if (stamina := _module("stamina")) is not None:
+
+        def stamina_block() -> int:
+            for attempt in stamina.retry_context(on=OSError, attempts=ATTEMPTS, timeout=DEADLINE):
+                with attempt:
+                    return work()
+            raise AssertionError
+
+        candidates["stamina block"] = stamina_block
+    return candidates
+
+
+def async_candidates() -> dict[str, Callable[[], Awaitable[object]]]:
+    """Everything that is measured in async code."""
+    kept = attempts("transient", deadline=DEADLINE, hooks=hook)
+
+    async def block() -> int:
+        async for attempt in kept:
+            async with attempt:
+                return await work_async()
+        raise AssertionError
+
+    return {
+        PLAIN: work_async,
+        BY_HAND: by_hand_async,
+        OURS: retry("transient", deadline=DEADLINE, hooks=hook)(work_async),
+        OURS_BARE: retry(work_async),
+        OURS_TIMED: retry("transient", timeout=5.0, deadline=DEADLINE, hooks=hook)(work_async),
+        OURS_BLOCK: block,
+        **peers(work_async),
+    }
+
+
+def run(effort: Effort) -> list[Figure]:
+    """Measure both kinds."""
+    plain = {
+        name: lambda function=function: per_call(function, effort.calls) for name, function in sync_candidates().items()
+    }
+    awaited = {
+        name: lambda function=function: asyncio.run(per_await(function, effort.calls))
+        for name, function in async_candidates().items()
+    }
+    take_turns(plain, 1)  # warm up
+    take_turns(awaited, 1)
+    return [
+        *_figures("sync", overheads(take_turns(plain, effort.rounds), PLAIN)),
+        *_figures("async", overheads(take_turns(awaited, effort.rounds), PLAIN)),
+    ]
+
+
+def _figures(kind: str, added: dict[str, float]) -> list[Figure]:
+    figures = [
+        Figure(
+            name=f"{OURS}, {kind}, added to a call",
+            value=added[OURS],
+            unit="ns",
+            peer=f"{peer} {version(peer)}" if peer != BY_HAND else peer,
+            peer_value=added[peer],
+            at_most=target,
+        )
+        for peer, target in (("stamina", TENTH), ("backoff", HALF), ("tenacity", None), (BY_HAND, None))
+        if peer in added
+    ]
+    block_peer = added.get("stamina block")
+    figures += [
+        Figure(
+            name=f"{name}, {kind}, added to a call",
+            value=value,
+            unit="ns",
+            peer="stamina block" if block_peer and "attempts" in name else None,
+            peer_value=block_peer if "attempts" in name else None,
+        )
+        for name, value in added.items()
+        if name in {OURS_BARE, OURS_TIMED, OURS_BLOCK, OURS_NEW_BLOCK}
+    ]
+    figures += [
+        Figure(name=f"{name}, {kind}, added to a call", value=value, unit="ns")
+        for name, value in added.items()
+        if name in {"stamina", "backoff", "tenacity", "stamina block", BY_HAND}
+    ]
+    return figures
