@@ -1,13 +1,17 @@
 """`@retry` on plain functions: who is tried again, how long it waits, and what the caller sees."""
 
+import email.utils
 import functools
+import gc
 import inspect
 import pickle
 import subprocess
 import sys
 import threading
 import traceback
+import weakref
 
+import httpx
 import pytest
 
 from reprieve.app.profiles import resolve
@@ -53,6 +57,7 @@ def test_a_call_that_succeeds_is_called_once_and_tells_nobody(clock):
     assert (work.calls, events, clock.slept) == (1, [], [])
 
 
+@pytest.mark.spec("CRIT-3.2")
 def test_a_bare_decorator_follows_the_criticizer(clock):
     work = Flaky(*timeouts(9))
 
@@ -76,6 +81,34 @@ def test_a_policy_is_found_by_its_bare_name(clock):
     work = Flaky(*timeouts(3))
     assert retry("transient", clock=clock, draw=lambda: 0.5)(work)() == 7
     assert clock.slept == pytest.approx([1.0, 2.0, 4.0])
+
+
+class RateLimitError(Exception):
+    """Shaped as the openai client shapes it."""
+
+    __module__ = "openai"
+    status_code = 429
+    code = "rate_limit_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("profile", "error", "waits"),
+    [
+        pytest.param("analysis", TimeoutError, [1.15, 2.15], marks=pytest.mark.spec("LLM-2.2", "LLM-3.1")),
+        pytest.param("ingestion", TimeoutError, [1.0, 2.0], marks=pytest.mark.spec("ING-2.1", "ING-3.2")),
+        pytest.param("ingestion", RateLimitError, [10.0, 20.0], marks=pytest.mark.spec("ING-1.1")),
+        pytest.param("orchestrator", TimeoutError, [1.0, 2.0, 4.0], marks=pytest.mark.spec("ORC-1.1", "ORC-2.1")),
+        pytest.param(
+            "orchestrator", RateLimitError, [5.0, 10.0, 20.0, 60.0, 60.0], marks=pytest.mark.spec("ORC-1.2", "ORC-2.2")
+        ),
+    ],
+)
+def test_every_profile_is_followed_in_attempts_and_waits(clock, profile, error, waits):
+    work = Flaky(*(error("slow down") for _ in range(9)))
+    with pytest.raises(error):
+        retry(profile, clock=clock, draw=lambda: 0.5)(work)()
+    assert clock.slept == pytest.approx(waits)
+    assert work.calls == len(waits) + 1
 
 
 def test_an_unknown_name_is_refused_where_it_is_written():
@@ -104,6 +137,19 @@ def test_retry_after_lengthens_the_wait_up_to_its_ceiling(clock):
     work = Flaky(Retryable("soon", retry_after=30), Retryable("later", retry_after=3_000))
     assert retry("criticizer", clock=clock, draw=lambda: 0.5)(work)() == 7
     assert clock.slept == pytest.approx([30.0, 300.0])
+
+
+@pytest.mark.spec("CRIT-1.2", "LLM-2.1")
+def test_retry_after_of_a_real_response_is_honoured_as_seconds_and_as_a_date(clock):
+    def rate_limited(retry_after: str) -> httpx.HTTPStatusError:
+        request = httpx.Request("GET", "https://upstream.example/")
+        response = httpx.Response(429, headers={"Retry-After": retry_after}, request=request)
+        return httpx.HTTPStatusError("429", request=request, response=response)
+
+    in_a_minute = email.utils.formatdate(clock.now() + 60, usegmt=True)
+    work = Flaky(rate_limited("7"), rate_limited(in_a_minute))
+    assert retry("criticizer", clock=clock, draw=lambda: 0.0)(work)() == 7
+    assert clock.slept == pytest.approx([7.0, 53.0])  # the date is a minute after the start, 7 s of which are gone
 
 
 @pytest.mark.spec("CRIT-1.4")
@@ -174,6 +220,29 @@ def test_an_exception_that_was_given_up_can_still_be_pickled(clock):
     with pytest.raises(TimeoutError) as caught:
         retry(THREE, clock=clock)(Flaky(*timeouts(3)))()
     assert pickle.loads(pickle.dumps(caught.value)).__notes__ == caught.value.__notes__
+
+
+def test_an_exception_that_went_up_is_kept_alive_by_nobody(clock):
+    class Tracked(TimeoutError):  # noqa: N818 - a timeout by another name
+        pass
+
+    @retry(THREE, clock=clock)
+    def work() -> None:
+        raise Tracked
+
+    def call() -> weakref.ref[Tracked]:
+        try:
+            work()
+        except Tracked as error:
+            return weakref.ref(error)
+        raise AssertionError
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert call()() is None, "a cycle would keep the exception, and the frames it holds, until a collection"
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, GeneratorExit])

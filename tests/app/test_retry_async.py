@@ -6,6 +6,7 @@ import functools
 import inspect
 import time
 
+import aiohttp
 import pytest
 
 from reprieve.app.retry import Moment, retry
@@ -118,6 +119,35 @@ def test_a_timeout_with_a_cancellation_in_its_chain_is_a_failure(clock):
         return 7
 
     assert asyncio.run(work()) == 7
+    assert events[0].failure.error_class == "NETWORK_TIMEOUT"
+
+
+def test_the_total_timeout_of_aiohttp_is_tried_again(clock):
+    events, calls = [], []
+
+    async def silent_at_first(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(calls) > 1:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        else:
+            await reader.read()
+        writer.close()
+
+    async def main() -> str:
+        server = await asyncio.start_server(silent_at_first, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+
+        @retry(THREE, clock=clock, hooks=events.append)
+        async def fetch() -> str:
+            calls.append(1)
+            total = aiohttp.ClientTimeout(total=0.05 if len(calls) == 1 else 60.0)
+            async with aiohttp.ClientSession(timeout=total) as session, session.get(url) as response:
+                return await response.text()
+
+        async with server:
+            return await fetch()
+
+    assert asyncio.run(main()) == "ok"
     assert events[0].failure.error_class == "NETWORK_TIMEOUT"
 
 
