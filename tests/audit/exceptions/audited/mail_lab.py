@@ -64,8 +64,8 @@ class Conversation(socketserver.StreamRequestHandler):
             match verb.upper():
                 case "EHLO" | "HELO":
                     mood = argument
-                    extensions = "" if mood == "plain" else "250-AUTH PLAIN LOGIN\r\n250-SIZE 1000000\r\n"
-                    self.say(f"{extensions}250 lab" if mood != "closed" else REPLIES["unavailable"])
+                    greeting = "250 lab" if mood == "plain" else "250-lab\r\n250-AUTH PLAIN LOGIN\r\n250 SIZE 1000000"
+                    self.say(greeting if mood != "closed" else REPLIES["unavailable"])
                 case "AUTH":
                     self.say("454 4.7.0 temporary authentication failure" if mood == "later" else "535 5.7.8 bad credentials")
                 case "MAIL" | "RCPT":

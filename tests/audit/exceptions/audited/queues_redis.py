@@ -8,7 +8,6 @@ import redis
 import redis.asyncio
 from audited.case import (
     AUTH,
-    AWAY,
     CONFIGURATION,
     CONFLICT,
     NETWORK,
@@ -51,7 +50,7 @@ REPLIES: Final[tuple[tuple[str, bool, Any, str], ...]] = (
     ("NOREPLICAS Not enough good replicas to write.", True, SICK, "a failover"),
     ("UNKILLABLE Sorry the script already executed write commands", True, SICK, "who knows"),
 )
-OPEN: Final = {"MISCONF", "UNKILLABLE", "NOGROUP", "BUSY"}
+OPEN: Final = {"MISCONF", "UNKILLABLE", "NOGROUP"}
 
 
 def client(lab: Lab, **options: Any) -> redis.Redis:
@@ -165,10 +164,6 @@ def _natural() -> Iterator[Case]:
         CONFIGURATION | NOT_FOUND | VALIDATION, "a missing group", arguable=True,
     )  # fmt: skip
     yield stop(
-        "redis", "redis AUTH without a password set", using(lambda r: r.ping(), password=PASSWORD), AUTH | CONFIGURATION,
-        "notes: AuthenticationError is a ConnectionError: test auth first", secrets=(PASSWORD,),
-    )  # fmt: skip
-    yield stop(
         "redis", "redis wrong user", using(lambda r: r.ping(), username="nobody", password=PASSWORD), AUTH,
         "notes: test auth first", secrets=(PASSWORD,),
     )  # fmt: skip
@@ -205,7 +200,6 @@ def _killed(connection: redis.Redis) -> object:
 def _connections() -> Iterator[Case]:
     closed: Any = {"port": lambda lab: lab.closed_port}
     silent: Any = {"port": lambda lab: lab.silent_port, "socket_timeout": 0.05}
-    web: Any = {"port": lambda lab: lab.http.port}
     for name, run in (("redis", using), ("redis awaited", awaiting)):
         yield retry("redis", f"{name} refused", run(lambda r: r.ping(), **closed), NETWORK, "CRIT-1.1")
         yield retry(
@@ -221,8 +215,4 @@ def _connections() -> Iterator[Case]:
     yield retry("redis", "redis killed", using(_killed, single_connection_client=True), NETWORK, "a lost connection: CRIT-1.1")
     yield retry("redis", "redis pool is empty", _pool, SICK | RATE_LIMIT, "notes: MaxConnectionsError is a ConnectionError")
     yield retry("redis", "redis blocking pool is empty", _blocking_pool, SICK | RATE_LIMIT, "a resource ran out")
-    yield retry(
-        "redis", "redis against a web server", using(lambda r: r.ping(), **web), AWAY | CONFIGURATION | VALIDATION,
-        "the wrong port, or a sick proxy", arguable=True,
-    )  # fmt: skip
     yield stop("redis", "redis wrong URL", lambda _: redis.Redis.from_url("http://h/0"), CODE, "a ValueError: CRIT-1.9")
