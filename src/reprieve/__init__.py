@@ -1,1 +1,115 @@
-"""Reprieve gives failed work a second chance."""
+"""Reprieve gives failed work a second chance: classify every failure with evidence, retry it, write it down without secrets.
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reprieve.app.ingestion import (
+        calculate_backoff,
+        classify_error,
+        get_retry_delay,
+        handle_item_failure,
+        should_move_to_dlq,
+    )
+    from reprieve.app.judging import classify, classify_response, classify_text
+    from reprieve.app.profiles import load_profiles
+    from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_secret
+    from reprieve.app.registry import rule
+    from reprieve.app.retry import NestedRetryWarning, RetryEvent, attempts, retry
+    from reprieve.core.backoff import Backoff
+    from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, RetryAt, decide
+    from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Scope, Severity
+    from reprieve.core.policy import Policy, Profile
+    from reprieve.core.redact import RedactionReport
+    from reprieve.errors import (
+        NeedsReview,
+        Permanent,
+        ProfileError,
+        ReprieveError,
+        Retryable,
+        UnknownNameError,
+        UsageError,
+        Verdict,
+    )
+
+_HOMES = {
+    "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
+    "app.judging": "classify classify_response classify_text",
+    "app.profiles": "load_profiles",
+    "app.redaction": "redact redact_exception redact_mapping register_secret",
+    "app.registry": "rule",
+    "app.retry": "NestedRetryWarning RetryEvent attempts retry",
+    "core.backoff": "Backoff",
+    "core.decide": "Abort DeadLetter Decision History Park RetryAt decide",
+    "core.failure": "TAXONOMY Category ErrorClass Evidence Failure Scope Severity",
+    "core.policy": "Policy Profile",
+    "core.redact": "RedactionReport",
+    "errors": "NeedsReview Permanent ProfileError ReprieveError Retryable UnknownNameError UsageError Verdict",
+}
+_HOME_OF = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = [  # written out for type checkers and readers; a test keeps it equal to the homes above
+    "TAXONOMY",
+    "Abort",
+    "Backoff",
+    "Category",
+    "DeadLetter",
+    "Decision",
+    "ErrorClass",
+    "Evidence",
+    "Failure",
+    "History",
+    "NeedsReview",
+    "NestedRetryWarning",
+    "Park",
+    "Permanent",
+    "Policy",
+    "Profile",
+    "ProfileError",
+    "RedactionReport",
+    "ReprieveError",
+    "RetryAt",
+    "RetryEvent",
+    "Retryable",
+    "Scope",
+    "Severity",
+    "UnknownNameError",
+    "UsageError",
+    "Verdict",
+    "attempts",
+    "calculate_backoff",
+    "classify",
+    "classify_error",
+    "classify_response",
+    "classify_text",
+    "decide",
+    "get_retry_delay",
+    "handle_item_failure",
+    "load_profiles",
+    "redact",
+    "redact_exception",
+    "redact_mapping",
+    "register_secret",
+    "retry",
+    "rule",
+    "should_move_to_dlq",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reprieve' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only when a name is first used
+
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -27,7 +27,7 @@ def classify(
 
 
 def classify_response(
-    status: int,
+    status: int | None,
     headers: object = None,
     body: object = None,
     *,

@@ -77,14 +77,14 @@ def classify_traceback(text_of_it: str, context: Context) -> Failure | None:
     return _failure(_judge(found.exc, context), found.exc, message_of(found.exc), context, found.frames)
 
 
-def classify_response(status: int, headers: object, body: object, context: Context) -> Failure:
+def classify_response(status: int | None, headers: object, body: object, context: Context) -> Failure:
     """Judge a bare HTTP answer."""
     parsed = provider.parse_body(body)
     finding = provider.of_response(
         status, headers, parsed, context.now, message=provider.message_in(parsed), model=True
     )
     finding = finding or _UNKNOWN.but(status=status, field="status", value=str(status))
-    words = provider.message_in(parsed) or f"HTTP {status}"
+    words = provider.message_in(parsed) or ("an answer without a status" if status is None else f"HTTP {status}")
     return _failure(_Judged(finding, "response"), None, words, context)
 
 

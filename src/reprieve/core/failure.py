@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -268,12 +268,18 @@ class Failure:
     @classmethod
     def from_json(cls, text: str | bytes) -> Failure:
         """Read back what `to_json` wrote."""
-        raw = json.loads(text)
-        raw["category"] = Category(raw["category"])
-        raw["severity"] = Severity(raw["severity"])
-        raw["scope"] = Scope(raw["scope"])
-        raw["evidence"] = tuple(Evidence(**item) for item in raw["evidence"])
-        raw["redactions"] = tuple(raw["redactions"].items())
-        if raw["error_class"] in TAXONOMY:
-            raw["error_class"] = ErrorClass(raw["error_class"])
-        return cls(**raw)
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Failure:
+        """Read back what `as_dict` gave."""
+        error_class = values["error_class"]
+        return cls(**{
+            **values,
+            "error_class": ErrorClass(error_class) if error_class in TAXONOMY else error_class,
+            "category": Category(values["category"]),
+            "severity": Severity(values["severity"]),
+            "scope": Scope(values["scope"]),
+            "evidence": tuple(Evidence(**item) for item in values["evidence"]),
+            "redactions": tuple(values["redactions"].items()),
+        })  # fmt: skip

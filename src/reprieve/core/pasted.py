@@ -75,7 +75,7 @@ def _stand_in(name: str, message: str) -> BaseException:
         "__init__": lambda _self, *_args: None,
         "__str__": lambda _self: message,
     })  # fmt: skip
-    exc = base.__new__(kind, message)
+    exc: BaseException = BaseException.__new__(kind, message)
     for key, value in _facts(message).items():
         setattr(exc, key, value)
     return exc

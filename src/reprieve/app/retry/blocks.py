@@ -22,14 +22,17 @@ if TYPE_CHECKING:
 class Attempts:
     """Iterate over it for attempts; each iteration is a retried call of its own, so it may be kept and shared."""
 
-    __slots__ = ("_settings",)
+    __slots__ = ("_checked", "_settings")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._checked = False
 
     def __iter__(self) -> Iterator[Attempt]:
         """Attempts for `for attempt in ...: with attempt: ...`."""
-        require_plain(self._settings, "a block of `for attempt in attempts(...)`")
+        if not self._checked:
+            require_plain(self._settings, "a block of `for attempt in attempts(...)`")
+            self._checked = True
         return Attempt(self._settings)
 
     def __aiter__(self) -> AsyncIterator[AsyncAttempt]:

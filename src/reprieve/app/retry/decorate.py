@@ -49,12 +49,12 @@ def require_plain(settings: Settings, name: str) -> None:
     """Refuse what only async code can keep."""
     if settings.timeout is not None:
         raise UsageError(
-            f"{name} is a plain function and cannot be stopped from outside, so timeout= would be a lie: make it "
+            f"{name} is plain code and cannot be stopped from outside, so timeout= would be a lie: make it "
             "async, give its client a timeout, or set deadline= to bound the retries"
         )
     for hook in settings.hooks:
         if inspect.iscoroutinefunction(hook):
-            raise UsageError(f"{name} is a plain function and cannot await the async hook {_name(hook)}")
+            raise UsageError(f"{name} is plain code and cannot await the async hook {_name(hook)}")
 
 
 def _name(function: object) -> str:

@@ -1,0 +1,5 @@
+"""`python -m reprieve.faces.cli` is `reprieve`."""
+
+from reprieve.faces.cli import main
+
+main()
