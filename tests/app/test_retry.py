@@ -402,7 +402,7 @@ def test_on_never_makes_a_bug_retryable(clock):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"timeout": 1.0}, "plain function"),
+        ({"timeout": 1.0}, "plain code"),
         ({"deadline": 0}, "deadline"),
         ({"deadline": -1.0}, "deadline"),
         ({"deadline": float("nan")}, "deadline"),
