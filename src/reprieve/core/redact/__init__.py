@@ -1,0 +1,7 @@
+"""Takes secrets, people's data and prompts out of text; see docs/redaction.md for the rules."""
+
+from reprieve.core.redact.engine import redact, scan
+from reprieve.core.redact.report import RedactionReport
+from reprieve.core.redact.secrets import NONE, Secrets
+
+__all__ = ["NONE", "RedactionReport", "Secrets", "redact", "scan"]

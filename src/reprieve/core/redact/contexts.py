@@ -1,0 +1,225 @@
+"""Secrets that their surroundings give away: URLs, command lines, protocols, prose and key files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from reprieve.core.redact.judge import harmless, random_looking
+from reprieve.core.redact.patterns import Span, compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A pattern whose groups hold what is to be taken out, and what the gate looks for first."""
+
+    rule: str
+    trigger: bytes
+    pattern: bytes
+    check: Callable[[bytes], bool]
+    groups: tuple[int, ...] = (1,)
+
+    def spans(self, data: bytes) -> Iterator[Span]:
+        """Every place where the pattern holds and the check agrees."""
+        for match in compiled(self.pattern).finditer(data):
+            for group in self.groups:
+                start, end = match.start(group), match.end(group)
+                if start < 0:
+                    continue
+                while end > start and data[end - 1] in b".,;:!?)]}" and self.rule in _TRIMMED:
+                    end -= 1
+                if end > start and self.check(data[start:end]):
+                    yield Span(start, end, self.rule)
+
+
+_TRIMMED: Final = frozenset({"password", "credential", "command-line", "bearer-token"})
+_STOP: Final = frozenset(
+    b"a an the is are was were be been to for of in on at by with and or but not no must should can cannot could would may might "
+    b"will has have had does did do too long short weak expired invalid incorrect wrong missing required mismatch "
+    b"authentication auth reset policy hash hashes hashing field fields policies protected based manager provided supplied "
+    b"given rejected accepted failed failure from user username login if when that which this your their its our my "
+    b"verification validation check checks prompt input file database encryption string empty blank null none change "
+    b"changed changes update updated does match matches matching only via using it as so because after before during "
+    b"characters requirements complexity length entry attempt attempts recovery confirmation store storage vault grant "
+    b"flow type types value values generator required. invalid. incorrect. then again once yes".split()
+)
+
+
+def _any(value: bytes) -> bool:
+    return not harmless(value)
+
+
+def _word(value: bytes) -> bool:
+    lowered = value.lower().strip(b".,;:!?'\"()")
+    return len(lowered) > 2 and lowered not in _STOP and not harmless(value) and not lowered.startswith(b"<")  # noqa: PLR2004
+
+
+def _token(value: bytes) -> bool:
+    return not harmless(value) and (random_looking(value) or len(value) >= 32)  # noqa: PLR2004 - longer than any word
+
+
+def _digits_too(value: bytes) -> bool:
+    return _any(value) and re.search(rb"\d", value) is not None and len(value) > 7  # noqa: PLR2004
+
+
+def _basic(value: bytes) -> bool:
+    """Whether this is base64 for `user:password`."""
+    padded = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
+    try:
+        decoded = base64.b64decode(padded + b"=" * (-len(padded) % 4))
+    except (binascii.Error, ValueError):
+        return len(value) >= 24 and random_looking(value)  # noqa: PLR2004 - cut in the middle
+    return b":" in decoded
+
+
+_SMTP_WORDS: Final = frozenset((b"VXNlcm5hbWU6", b"UGFzc3dvcmQ6", b"dXNlcm5hbWU6", b"cGFzc3dvcmQ6"))
+
+
+def _challenge(value: bytes) -> bool:
+    return value not in _SMTP_WORDS and not harmless(value)
+
+
+def _user_info(value: bytes) -> bool:
+    return _any(value) and not value.isspace()
+
+
+# The gap between two arguments: of a shell, or of an argument list shown by repr or JSON.
+_GAP: Final = rb"(?:[ \t]+|\\*['\"][ \t]*,[ \t]*\\*['\"])"
+_ARGUMENT: Final = rb"\\*['\"]?([^\s'\"\\]+|[^\s'\"\\,|;&]+)"
+_REST: Final = rb"[^\n|;]*?"
+
+
+def _command(names: bytes, option: bytes, value: bytes = _ARGUMENT, check: Callable[[bytes], bool] = _any) -> Context:
+    return Context(
+        "command-line",
+        rb"\b(?:" + names + rb")\b",
+        rb"\b(?:" + names + rb")(?:\.exe)?\b" + _REST + _GAP + option + value,
+        check,
+    )
+
+
+_PROSE_WORD: Final = (
+    rb"(?:pass ?(?:word|wd|phrase|code)|\bpwd|\bPIN|\bpin|\bOTP|one-time code|access code|credentials?)"
+)
+_SECRET_WORD: Final = rb"(?:(?:api|access|secret|private|signing|license|auth|encryption)[ _-]?(?:key|token)|token|secret|password|passphrase|credential)s?"
+
+
+def _rows() -> tuple[Context, ...]:
+    # fmt: off
+    return (
+        # URLs
+        Context("url-credentials", rb"://[^\s/@\"'<>]*@", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]*:([^\s\"'<>/\\]+)@", _user_info),
+        Context("url-credentials", rb"://[^\s/@\"'<>]*:", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]+:([^\s\"'<>@:\d/][^\s\"'<>@]*)@[\w.-]+", _user_info),
+        Context("url-credentials", rb"://[^\s/@\"'<>]*@", rb"://([A-Za-z0-9_~.-]{16,})(?::[^\s/@\"'<>\\]*)?@", _token),
+        Context("url-credentials", rb"%3A%2F%2F", rb"%3A%2F%2F[^\s%&]*%3A([^\s&\"']+?)%40", _any),
+        Context("url-parameter", rb"[?&;](?i:code|key|sig|s|auth|hmac|ticket|state|h|hash|pass|pw|t|k|X-Amz-[A-Za-z-]+|X-Goog-[A-Za-z-]+|Signature|Policy|se?cret|sv)=",
+                rb"[?&;](?i:code|key|sig|auth|hmac|ticket|state|hash|X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature|X-Goog-Credential|Signature|Policy|k)=([^\s&\"'<>\\#;,)\]}]+)", _digits_too),
+        Context("url-parameter", rb"[?&;](?i:pass|pw|pwd)=", rb"[?&;](?i:pass|pw|pwd)=([^\s&\"'<>\\#;]+)", _any),
+        # headers and schemes without their name
+        Context("basic-credentials", rb"(?i)\bbasic[ \t]+[A-Za-z0-9+/_-]{6}", rb"(?i)\bbasic[ \t]+([A-Za-z0-9+/_-]{6,}={0,2})", _basic),
+        Context("bearer-token", rb"(?i)\bbearer[ \t:]+[A-Za-z0-9._~+/-]{8}", rb"(?i)\bbearer[ \t:]+([A-Za-z0-9._~+/-]{8,}=*)", _digits_too),
+        Context("aws-signature", rb"Signature=[0-9a-f]{8}", rb"Signature=([0-9a-f]{16,})", _any),
+        Context("aws-signature", rb"Credential=A[A-Z]{3}", rb"Credential=(A[A-Z0-9]{8,})", _any),
+        # command lines
+        _command(rb"mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mysqlimport|mysqlsh|mycli", rb"-p"),
+        _command(rb"sshpass|7z|7za|7zz|rar|unrar", rb"-p(?:" + _GAP + rb")?"),
+        _command(rb"docker|podman|buildah|skopeo|nerdctl|helm registry|oras|crane|az|mongosh?|mongodump|mongorestore|mongoexport|mongoimport|evil-winrm|crackmapexec|nxc|twine|cqlsh|sqlplus|impala-shell|beeline|ipmitool login|xfreerdp|cf login|oc login|argocd login|rabbitmqadmin",
+                 rb"(?:-p)" + _GAP),
+        _command(rb"p4|sqlcmd|bcp|osql|isql|zip|unzip|zipcloak|ipmitool|ldapmodify -P|nuget", rb"-P(?:" + _GAP + rb")?"),
+        _command(rb"redis-cli|keydb-cli|valkey-cli", rb"(?:-a|--pass|--askpass)" + _GAP),
+        _command(rb"ldap(?:search|add|modify|delete|passwd|whoami)", rb"-w" + _GAP),
+        _command(rb"twine|cadaver|lftp", rb"-p" + _GAP),
+        _command(rb"curl|wget|http|https|xh|lftp|ncftp|grpcurl|ab|hey|siege", rb"(?:-u|--user|-a|--auth|--proxy-user|-U|-A|--proxy-auth)(?:" + _GAP + rb"|=)?", rb"\\*['\"]?[^\s:'\"\\]{0,80}:([^\s'\"\\]+)"),
+        _command(rb"smbclient|rpcclient|net|winexe|mount\.cifs|smbmap", rb"-U" + _GAP, rb"\\*['\"]?[^\s%'\"]{1,80}%([^\s'\"\\]+)"),
+        _command(rb"openssl|keytool|jarsigner", rb"(?:-passin|-passout|-pass|-password)" + _GAP, rb"\\*['\"]?pass:([^\s'\"\\]+)"),
+        _command(rb"openssl|keytool|jarsigner", rb"(?:-storepass|-keypass|-srcstorepass|-deststorepass|-k|-K)" + _GAP),
+        _command(rb"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*" + _GAP + rb"\S+" + _GAP + rb"\S+" + _GAP),
+        _command(rb"snmp(?:walk|get|set|bulkwalk)", rb"-(?:c|A|X)" + _GAP),
+        _command(rb"aws configure set|npm config set|pip config set|git config|gcloud config set|poetry config|conda config|heroku config:set|vault login|gh secret set|doctl auth init",
+                 rb"[^\s]*(?i:secret|token|password|_auth|key)[\w.-]*" + _GAP, check=_word),
+        _command(rb"vault login|op signin|bw unlock|infisical login", rb"(?:token=)?", check=_token),
+        _command(rb"xfreerdp|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p )"),
+        Context("command-line", rb"\becho\b", rb"\becho[ \t]+(?:-n[ \t]+)?\\*['\"]?([^\s'\"\\|]+)\\*['\"]?[ \t]*\|[ \t]*(?:sudo[ \t]+-S|docker login|podman login|sudo -\w*S|passwd|chpasswd|gpg|helm registry|crane|gh auth|vault)", _any),
+        Context("command-line", rb"(?i)identified (?:by|with)", rb"(?i)identified (?:with \S+ )?by (?:password )?\\*['\"]([^'\"\\]+)", _any),
+        Context("command-line", rb"(?i)requirepass|masterauth", rb"(?i)(?:requirepass|masterauth)" + _GAP + rb"\\*['\"]?([^\s'\"\\]+)", _any),
+        Context("command-line", rb"--from-literal", rb"--from-literal[= ]\\*['\"]?[\w.-]+=([^\s'\"\\]+)", _any),
+        # protocols
+        Context("password", rb"\bPASS ", rb"(?:^|[\s>'\":\]*-])PASS ([^\s'\"\\]+)", _any),
+        Context("password", rb"\bAUTH ", rb"(?:^|[\s>'\":\]*-])AUTH (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER|CRAM-MD5|NTLM)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
+        Context("password", rb"\bAUTHENTICATE ", rb"\bAUTHENTICATE (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
+        Context("password", rb"\bAUTH\b", rb"(?:^|[>\"'] ?)\\*\"?AUTH\\*\"? \\*\"?(?:[\w-]+\\*\"? \\*\"?)?([^\s'\"\\]{4,})\\*\"?", _word),
+        Context("password", rb"\b334 ", rb"\b334 [A-Za-z0-9+/= :]*(?:\\+r|\\+n|['\"]|\s|b'|[CS<>-]+:? |send: |=> |-> )*([A-Za-z0-9+/]{4,}={0,2})(?:[\\'\"\s]|$)", _challenge),
+        Context("password", rb"(?:VXNlcm5hbWU6|UGFzc3dvcmQ6)", rb"(?:VXNlcm5hbWU6|UGFzc3dvcmQ6)[^A-Za-z0-9+/]{0,12}(?:\\+[rn]|['\"]|\s|\w+:[ '\"]*|[<>] )*([A-Za-z0-9+/]{4,}={0,2})", _challenge),
+        Context("password", rb"\bLOGIN ", rb"\b[A-Za-z]*\d+ LOGIN \\*\"?[^\s\"]+?\\*\"? \\*\"?([^\s\"'\\]+)", _any),
+        Context("password", rb"\blogin\b", rb"\blogin[ \t\r\n]+\S+[ \t\r\n]+password[ \t]+\\*['\"]?([^\s'\"\\]+)", _any),
+        Context("password", rb":(?:\d{2,5}|\*):", rb"(?m)^\s*[\w.*-]+:(?:\d{2,5}|\*):[^:\s/]+:[^:\s/]+:([^\s:]+)\s*$", _any),
+        # prose
+        Context("password", rb"(?i)" + _PROSE_WORD, rb"(?i)" + _PROSE_WORD + rb"s?(?: (?:is|was|of|set to|changed to|reset to|entered|provided|supplied|given|value|attempt|attempted|used|tried))?:?[ \t]+\\*[\"'`\x91\x92]([^\"'`\\\n]{2,200})\\*[\"'`]", _word),
+        Context("password", rb"(?i)" + _PROSE_WORD, rb"(?i)(?:with|using|bad|wrong|invalid|incorrect|by|tried|entered|old|new|current|temporary|initial|default|his|her|my|your|the) (?:the |a |temporary |new |old |initial |default )?" + _PROSE_WORD + rb":? \(?([^\s'\"\\,;()]{3,200})", _word),
+        Context("password", rb"(?i)" + _PROSE_WORD, rb"(?i)" + _PROSE_WORD + rb" (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]{3,200})", _word),
+        Context("credential", rb"(?i)credentials?|log ?in|authenticat", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _digits_too),
+        Context("secret", rb"(?i)" + _SECRET_WORD, rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?|=|->))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9][A-Za-z0-9_.~+/=-]{9,})", _token),
+        # files of keys and pairs
+        Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
+        Context("token-pair", rb"(?i)basic_?auth", rb"(?i)basic_?auth\w*\([^()'\"]*\\*['\"][^'\"]*['\"][ \t]*,[ \t]*(?:password=)?\\*['\"]([^'\"\\]+)", _any),
+        Context("token-pair", rb"AKIA[A-Z0-9]{12}", rb"AKIA[A-Z0-9]{12,}[^A-Za-z0-9]{1,8}([A-Za-z0-9+/]{40})\b", _any),
+        Context("aws-secret", rb"(?i)aws", rb"(?i)aws\w{0,30}[^\w\n]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/]|$)", _token),
+        Context("sas-signature", rb"[?&;]sig=", rb"[?&;]sig=([A-Za-z0-9%+/=_-]{16,})", _any),
+        Context("wifi-password", rb"(?i)\bpsk\b|WIFI:", rb"(?i)(?:\bpsk[ \t]*=[ \t]*\"?|WIFI:[^\n]*?P:)([^\s\";]+)", _any),
+    )
+    # fmt: on
+
+
+CONTEXTS: Final[tuple[Context, ...]] = _rows()
+
+KEY_TRIGGER: Final = rb"-----BEGIN[A-Z ]{0,40} PRIVATE KEY|-----END[A-Z ]{0,40} PRIVATE KEY|BEGIN SSH2 ENCRYPTED PRIVATE|PRIVATE KEY BLOCK"
+_BEGIN: Final = rb"-----BEGIN[A-Z0-9 ]{0,40} PRIVATE KEY(?: BLOCK)?-{0,5}"
+_END: Final = rb"-----END[A-Z0-9 ]{0,40} PRIVATE KEY(?: BLOCK)?-{0,5}"
+_BODY: Final = re.compile(
+    rb"""(?:(?:\s|\\++[nrt]|["'+>|,]|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset)[^\n\\]*+)*+[A-Za-z0-9+/=_-]{12,}+)*+"""
+    rb"""(?:(?:\s|\\++[nr]|["'+>|,])*+[A-Za-z0-9+/=]{1,76}(?=[\s."'\\]|\Z))?"""
+)
+_BODY_BACK: Final = re.compile(rb"(?:[A-Za-z0-9+/=]|\s|\\[nr])*\Z")
+
+
+def private_keys(data: bytes) -> Iterator[Span]:
+    """The body of every private key, cut-off ones too."""
+    begin, end = compiled(_BEGIN), compiled(_END)
+    pos = 0
+    while (match := begin.search(data, pos)) is not None:
+        following = begin.search(data, match.end(), match.end() + (1 << 15))
+        limit = min(match.end() + (1 << 15), len(data)) if following is None else following.start()
+        closing = end.search(data, match.end(), limit)
+        if closing is not None:
+            stop = closing.start()
+        else:
+            body = _BODY.match(data, match.end(), limit)
+            stop = match.end() if body is None else body.end()
+        pos = max(stop, match.end())
+        if data[match.end() : stop].strip() and not harmless(data[match.end() : stop].strip(b" \r\n\t\\nr\"'")):
+            yield Span(match.end(), stop, "private-key")
+    first = end.search(data)
+    opening = begin.search(data)
+    if first is not None and (opening is None or opening.start() > first.start()):
+        low = max(0, first.start() - (1 << 13))
+        tail = data[low : first.start()]
+        kept = len(tail) - len(_tail_of_key(tail))
+        if kept < len(tail):
+            yield Span(low + kept, first.start(), "private-key")
+
+
+def _tail_of_key(text: bytes) -> bytes:
+    """The lines of base64 right before a key's end, where its beginning was cut off."""
+    lines = text.split(b"\n")
+    kept: list[bytes] = []
+    for line in reversed(lines):
+        if line and re.fullmatch(rb"[\s>|]*[A-Za-z0-9+/=\\]+\s*", line) is None:
+            break
+        kept.append(line)
+    return b"\n".join(reversed(kept)).lstrip()

@@ -1,0 +1,125 @@
+"""One pass that says which rules can act at all, then only those; again until nothing is left to take out."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Final
+
+from reprieve.core.redact import chat, contexts, pii, structure
+from reprieve.core.redact.contexts import CONTEXTS
+from reprieve.core.redact.patterns import gate
+from reprieve.core.redact.secrets import NONE
+from reprieve.core.redact.vendors import VENDORS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from reprieve.core.redact.patterns import Gate, Span
+    from reprieve.core.redact.report import RedactionReport
+    from reprieve.core.redact.secrets import Secrets
+
+    Finder = Callable[[bytes], Iterator[Span]]
+
+_ROUNDS: Final = 4
+
+
+def _finders() -> tuple[tuple[bytes, Finder], ...]:
+    """What the gate looks for, and who goes on from there."""
+    rows: list[tuple[bytes, Finder]] = [
+        (chat.TRIGGER, chat.spans),
+        (chat.CONTEXT_TRIGGER, chat.spans),
+        (chat.TUPLE_TRIGGER, chat.role_tuples),
+        (chat.LINE_TRIGGER, chat.yaml_lines),
+        (chat.TRANSCRIPT_TRIGGER, chat.transcripts),
+        (chat.TEMPLATE_TRIGGER, chat.templates),
+        (chat.PROMPT_TRIGGER, chat.prompt_lines),
+        (contexts.KEY_TRIGGER, contexts.private_keys),
+    ]
+    rows += [(vendor.trigger, vendor.spans) for vendor in VENDORS]
+    rows += [(context.trigger, context.spans) for context in CONTEXTS]
+    rows += [
+        (structure.TRIGGER, structure.spans),
+        (structure.FLAG_TRIGGER, structure.flags),
+        (pii.EMAIL_TRIGGER, pii.emails),
+        (pii.NAMED_TRIGGER, pii.named_addresses),
+        *((trigger, pii.phones) for trigger in pii.PHONE_TRIGGERS),
+        (pii.CARD_TRIGGER, pii.cards),
+        (pii.IBAN_TRIGGER, pii.ibans),
+        (pii.SSN_TRIGGER, pii.social_security_numbers),
+    ]
+    return tuple(rows)
+
+
+@functools.cache
+def _compiled_gate() -> tuple[Gate, tuple[Finder, ...]]:
+    rows = _finders()
+    return gate(trigger for trigger, _ in rows), tuple(finder for _, finder in rows)
+
+
+@functools.cache
+def _address_gate() -> Gate:
+    return gate([pii.IP_TRIGGER])
+
+
+def _spans(data: bytes, secrets: Secrets, *, addresses: bool) -> list[Span]:
+    """All that any rule wants out of these bytes."""
+    known, finders = _compiled_gate()
+    hits = known.Match(data)
+    found: list[Span] = []
+    if secrets.values:
+        found.extend(secrets.spans(data))
+    if hits is not None:
+        for finder in dict.fromkeys(finders[hit] for hit in sorted(hits)):
+            found.extend(finder(data))
+    if addresses and _address_gate().Match(data) is not None:
+        found.extend(pii.network_addresses(data))
+    return found
+
+
+def _merged(found: list[Span]) -> list[Span]:
+    """The same stretches without overlaps; the widest gives its name."""
+    found.sort(key=lambda span: (span.start, -span.end))
+    merged: list[Span] = []
+    for span in found:
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            if span.end > last.end:
+                merged[-1] = last._replace(end=span.end)
+        elif span.end > span.start:
+            merged.append(span)
+    return merged
+
+
+def scan(text: str, secrets: Secrets = NONE, *, addresses: bool = False) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """The clean text and which rules acted how often; the very same string where none did."""
+    data = text.encode("utf-8", "surrogatepass")
+    found = _spans(data, secrets, addresses=addresses)
+    if not found:
+        return text, ()
+    counts: dict[str, int] = {}
+    for _ in range(_ROUNDS):
+        merged = _merged(found)
+        if not merged:
+            break
+        pieces: list[bytes] = []
+        pos = 0
+        for span in merged:
+            pieces += (data[pos : span.start], b"[redacted:", span.rule.encode(), b"]")
+            counts[span.rule] = counts.get(span.rule, 0) + 1
+            pos = span.end
+        pieces.append(data[pos:])
+        data = b"".join(pieces)
+        found = _spans(data, secrets, addresses=addresses)
+        if not found:
+            break
+    return data.decode("utf-8", "surrogatepass"), tuple(sorted(counts.items()))
+
+
+def redact(
+    text: str, *, secrets: Secrets = NONE, report: RedactionReport | None = None, addresses: bool = False
+) -> str:
+    """The text without secrets, people's data and what was said to models; a report given counts what was taken out."""
+    clean, counts = scan(text, secrets, addresses=addresses)
+    if report is not None and counts:
+        report.add(counts)
+    return clean

@@ -1,0 +1,185 @@
+"""Whether a value that stands under a telling name is one to take out, or code, a placeholder or a plain word."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from reprieve.core.redact.keys import Kind
+from reprieve.core.redact.values import MARKER
+
+if TYPE_CHECKING:
+    from reprieve.core.redact.values import Value
+
+_WORDS: Final = frozenset(
+    b"none null nil true false yes no undefined unset empty str string bytes int integer float bool boolean object any "
+    b"optional self cls this required missing invalid incorrect wrong expired revoked unknown rejected denied not must "
+    b"should cannot is are was were has have does did may might will and or but for from to the a an of in on at by with "
+    b"if else lambda function type class secretstr secretbytes password passwd secret token authentication authorization "
+    b"basic bearer digest redacted filtered masked hidden removed scrubbed omitted n/a na todo tbd changeme_placeholder "
+    b"reset policy protected hash manager prompt field value values key keys char character literal error errors failed "
+    b"failure mismatch provided supplied given used ok default off enabled disabled optional[str] str|none too unexpected "
+    b"callable protocol mapping dict list tuple set sequence iterable awaitable default_factory required. header headers "
+    b"cookie cookies session via per has_been verification validation parser stream type: count limit budget".split()
+)
+_MASK: Final = re.compile(
+    rb"[*\xe2\x80\xa2\xc2\xb7xX.#_\- ]+\Z|[^\s*]{0,8}\*{3,}[^\s*]{0,8}\Z|\.{3}|<[^<>]{0,60}>\Z|\[[A-Za-z_ -]{1,30}\]\Z"
+)
+_TEMPLATE: Final = re.compile(
+    rb"\$\{|\$\(|\{\{|\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}\Z|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
+)
+_CALL: Final = re.compile(rb"(?:await |not |lambda)|[A-Za-z_][\w.]{0,80}[(\[]")
+_DOTTED: Final = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
+_NAME: Final = re.compile(rb"[A-Za-z_]\w*\Z")
+_DIGIT: Final = re.compile(rb"[0-9]")
+_UUID: Final = re.compile(rb"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\Z")
+_HEX: Final = re.compile(rb"(?:sha\d+[:-])?[0-9a-fA-F]+\Z")
+_COMPLAINT: Final = re.compile(
+    rb"(?i)\b(?:required|must|invalid|field|characters|should|short|cannot|incorrect|blank|expired|valid|allowed|expected|"
+    rb"failed|wrong|missing|match|please|error|exceeded|denied|not found|unauthorized|rejected)\b"
+)
+_SECRET_NAME: Final = re.compile(rb"(?i)sig|sess|sid|hmac|csrf|xsrf|sas|x[_-]amz|x[_-]goog")
+_PERSON_SPACED: Final = re.compile(
+    rb"[A-Z\xc0-\xff][\w\x80-\xff'.-]*(?: (?:van|von|de|der|la|del|di|bin|al) ?)*(?: [A-Z\xc0-\xff][\w\x80-\xff'.-]*){1,4}\Z"
+    rb"|\d{1,5}[a-z]? [A-Z]|[A-Z\x80-\xff][\w\x80-\xff.' -]{2,40} \d{1,5}[a-z]?\b(?![.:])"
+)
+_FILE: Final = re.compile(rb"(?:/|\./|~/|[A-Za-z]:\\)[\w./\\ -]+\Z|https?://[^\s@]+\Z")
+_PEOPLE_WORDS: Final = frozenset(b"null none unknown anonymous user admin root test n/a string str".split())
+
+_SHORTEST_TOKEN: Final = 4
+_SHORTEST_RANDOM: Final = 10
+_ENOUGH_ENTROPY: Final = 2.7
+
+
+def harmless(value: bytes) -> bool:
+    """Whether a value is empty, a mask, a placeholder, a marker of ours or a plain word."""
+    if not value or MARKER.fullmatch(value) or value.startswith(b"[redacted:"):
+        return True
+    lowered = value.lower()
+    return lowered in _WORDS or _MASK.match(value) is not None or _TEMPLATE.match(value) is not None
+
+
+def random_looking(value: bytes) -> bool:
+    """Whether nobody would have chosen this as a word, a version or a file name."""
+    if len(value) < _SHORTEST_RANDOM or b" " in value or _DIGIT.search(value) is None:
+        return False
+    letters = sum(byte in b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" for byte in value)
+    if letters < 3 or value.count(b".") > 2 or value.count(b"/") > 3:  # noqa: PLR2004 - a version or a path
+        return False
+    counts = Counter(value[:256])
+    size = sum(counts.values())
+    return -sum(n / size * math.log2(n / size) for n in counts.values()) >= _ENOUGH_ENTROPY
+
+
+def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) -> bool:
+    """Whether the value is to be taken out."""
+    content = data[value.start : value.end]
+    if harmless(content) or harmless(content.strip(b" \t\\\"'")):
+        return False
+    if not value.quoted and kind is not Kind.HEADER and is_code(data, key_start, name, value):
+        return False
+    match kind:
+        case Kind.PASSWORD:
+            return _password(name, content)
+        case Kind.TOKEN:
+            return _token(name, content, quoted=value.quoted)
+        case Kind.STRICT:
+            if _UUID.match(content) or _FILE.match(content):
+                return False
+            if _HEX.match(content) and not _SECRET_NAME.search(name):
+                return False
+            return random_looking(content)
+        case Kind.SPACED:
+            return _PERSON_SPACED.match(content) is not None
+        case Kind.PERSON:
+            return content.lower() not in _PEOPLE_WORDS and _person(content)
+        case _:
+            return True
+
+
+def _password(name: bytes, content: bytes) -> bool:
+    if content.isdigit() and (len(content) < 3 or (name.lower() == b"pass" and len(content) < 5)):  # noqa: PLR2004
+        return False
+    if b" " in content and _COMPLAINT.search(content):
+        return False
+    return len(content) > 1
+
+
+def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:
+    if len(content) < _SHORTEST_TOKEN or content.replace(b".", b"").replace(b",", b"").lstrip(b"-").isdigit():
+        return len(content) >= _SHORTEST_TOKEN and not name.lower().endswith(b"s") and len(content) > 5  # noqa: PLR2004
+    if _FILE.match(content) and b"?" not in content:
+        return False
+    if b" " in content and (_DIGIT.search(content) is None or _COMPLAINT.search(content)):
+        return False
+    if not quoted and _DIGIT.search(content) is None and not content.isalnum():
+        return len(content) > 11  # noqa: PLR2004 - `->`, `~>` and other signs of a grammar
+    return True
+
+
+def _person(content: bytes) -> bool:
+    return len(content) > 1 and _COMPLAINT.search(content) is None and not content.startswith((b"0x", b"<", b"("))
+
+
+_KEYWORDS: Final = re.compile(rb"[ \t]+(?:or|and|if|else|is|in|not|for|as)\b")
+_IN_TRACEBACK: Final = re.compile(rb'\s*File "[^"\n]*", line \d+')
+_ROOTS: Final = (
+    b"self.",
+    b"cls.",
+    b"os.",
+    b"settings.",
+    b"config.",
+    b"args.",
+    b"request.",
+    b"this.",
+    b"ctx.",
+    b"kwargs.",
+    b"app.",
+    b"conf.",
+    b"options.",
+    b"secrets.",
+    b"process.env",
+    b"creds.",
+    b"credentials.",
+    b"auth.",
+    b"token.",
+    b"user.",
+    b"context.",
+    b"client.",
+    b"response.",
+    b"data.",
+)
+
+
+def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
+    """Whether a bare value is an expression: a call, an attribute, a variable of the same name."""
+    content = data[value.start : value.end]
+    if _CALL.match(content) or content.startswith(_ROOTS):
+        return True
+    if _DOTTED.match(content) and _DIGIT.search(content) is None:
+        return True
+    if data[value.end : value.end + 1] in (b"(", b"[") or content[:1] in b"&*!~-+([{@|=/":
+        return _DIGIT.search(content) is None or content[:1] in b"([{"
+    if _NAME.match(content) is None:
+        return False
+    low, own = content.lower().strip(b"_"), name.lower().strip(b"_-")
+    if len(low) > 2 and (low in own or own in low) and _DIGIT.search(content) is None:  # noqa: PLR2004 - `pw`
+        return True
+    if _DIGIT.search(content) is not None or name.isupper():
+        return False
+    return _expression(data, key_start, value.end)
+
+
+def _expression(data: bytes, key_start: int, end: int) -> bool:
+    """Whether the place is one where code stands: an argument, or the source line of a frame."""
+    line_start = data.rfind(b"\n", 0, key_start) + 1
+    before = data[max(line_start, key_start - 200) : key_start]
+    left = before.rstrip(b" \t")
+    right = data[end : end + 12]
+    argument = left[-1:] in (b"(", b",") and b"=" not in left[-40:].partition(b"(")[0][-1:]
+    if (argument and right[:1] in (b",", b")")) or _KEYWORDS.match(right):
+        return True
+    above = data.rfind(b"\n", 0, max(0, line_start - 1)) + 1
+    return bool(_IN_TRACEBACK.match(data, above, max(above, line_start))) and before[:4].isspace()

@@ -1,0 +1,256 @@
+"""Secrets and people by the names that they stand under: `key=value`, JSON, headers, flags, XML, YAML, reprs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from reprieve.core.redact.judge import harmless, telling
+from reprieve.core.redact.keys import Kind, kind_of
+from reprieve.core.redact.patterns import Span, compiled
+from reprieve.core.redact.values import (
+    MARKER,
+    Value,
+    bare,
+    block,
+    personal,
+    phrase,
+    quote_at,
+    string_end,
+    to_line_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KEY_OWNERS: Final = (
+    rb"api|access|secret|private|signing|signature|encryption|encrypt|master|account|shared|auth|licen[sc]e|service|"
+    rb"storage|deploy|session|app|application|consumer|subscription|integration|write|ingest|client|server|ssh|pgp|gpg|"
+    rb"tls|ssl|hmac|aes|rsa|crypto|root|admin|activation|webhook|functions?|registration|recovery|backup|anon|publishable"
+)
+_CODE_OWNERS: Final = rb"verification|security|recovery|backup|one[_ -]?time|otp|mfa|2fa|sms|auth|login|pin"
+_NAME_OWNERS: Final = (
+    rb"full|first|last|middle|given|family|maiden|sur|fore|customer|patient|legal|real|holder|employee|passenger|"
+    rb"guest|beneficiary|contact|recipient|sender|display|client|owner|person|street|vor|nach"
+)
+WORDS: Final = (
+    rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
+    rb"jwt|bearer|mnemonic|seed[_ -](?:phrase|words)|recovery[_ -]phrase|ticket|conn(?:ection)?_?str|assertion|requirepass|"
+    rb"sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
+    rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
+    rb"(?:" + _NAME_OWNERS + rb")[_ -]?name|cardholder|account_?holder|card_?holder|beneficiary|contact_?person|"
+    rb"birth|\bdob\b|_dob\b|geburtsdatum|street|address|postal|postcode|zip_?code|passport|national_?(?:id|insurance)|\bnino?\b|"
+    rb"social_?security|\bssn\b|_ssn\b|tax_?(?:id|number)|personal_?(?:id|number)|personnummer|aadhaa?r|\bcpf\b|\bcurp\b|\bbsn\b|\bdni\b|"
+    rb"identity_(?:number|card)|id_?card|driv(?:er|ing)s?_?licen[sc]e|licen[sc]e_?plate|medical_record|\bmrn\b|insurance_?number|"
+    rb"phone|\btel\b|mobile|\bcell|\bfax|whatsapp|msisdn|(?:contact|caller|to|from)_number|\biban\b|_iban\b|"
+    rb"(?:bank_?)?account_?number|bank_?account|routing_number|sort_?code|card_?number|credit_?card|cc_number|"
+    rb"e[_-]?mail|\bcustomer\b|\bpatient\b|\bapplicant\b|\battendee\b|\bperson\b)"
+)
+_QUOTES: Final = rb"(?:[\\\"'`]|&quot;|&#3[49];|%22|%27|u002[27])"
+_CLOSE: Final = _QUOTES + rb"*(?:\]|%5[Dd])*"
+_ASSIGN: Final = _CLOSE + rb"[ \t]*(?:=>|:=|->|[:=]|%3[AaDd])[ \t]*"
+_PAIR: Final = _QUOTES + rb"+[ \t]*,[ \t]*"
+_NAMED: Final = (
+    rb"(?:" + _QUOTES + rb"|,|</(?:key|name)>)*\s+(?:-[ \t]+)?" + _QUOTES + rb"*value" + _QUOTES + rb"*[ \t]*[:=][ \t]*"
+)
+_NAMED_TIGHT: Final = _QUOTES + rb"+,\s*" + _QUOTES + rb"+value" + _QUOTES + rb"+[ \t]*[:=][ \t]*"
+_PART: Final = _QUOTES + rb"+(?:\r?\n|(?:\\+r)?\\+n){2}"
+_KEY: Final = (
+    rb"(?i)("
+    + WORDS
+    + rb"[\w-]*)(?:("
+    + _ASSIGN
+    + rb")|("
+    + _PAIR
+    + rb")|(>)|("
+    + _NAMED
+    + rb"|"
+    + _NAMED_TIGHT
+    + rb"|"
+    + _PART
+    + rb"))"
+)
+_FLAG: Final = rb"(?i)[\s'\"\[(]--?([\w-]*" + WORDS + rb"[\w-]*)['\"]?[ \t]+"
+
+TRIGGER: Final = (
+    rb"(?i)"
+    + WORDS
+    + rb"[\w-]*(?:"
+    + _ASSIGN
+    + rb"|"
+    + _PAIR
+    + rb"|>|"
+    + _NAMED
+    + rb"|"
+    + _NAMED_TIGHT
+    + rb"|"
+    + _PART
+    + rb")"
+)
+FLAG_TRIGGER: Final = _FLAG
+
+_IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_ANNOTATION: Final = re.compile(rb"[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]*=(?!=)[ \t]*")
+_WRAPPER: Final = re.compile(rb"[A-Za-z_][\w.]{0,40}\((?=[bru]{0,2}\\*[\"'])")
+_SECRET_WRAPPER: Final = re.compile(rb"(?i)[\w.]*(?:secret|password|token|auth|key|str|bytes|cred)\w*\(")
+_SCHEME: Final = re.compile(
+    rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|ntlm|hawk|aws4-hmac-sha256|genie-?key|bot|oauth|key|splunk|sso-key|dpop|jwt|session|private-token|macaroon|googlelogin|sharedkey\w*|hmac\w*)[ \t:=]+(?=\S)"
+)
+_NEXT_LINE: Final = re.compile(rb"[ \t]*\r?\n([ \t]*)")
+_LIST_ITEM: Final = re.compile(rb"[\s,]*+")
+_FIELD: Final = re.compile(rb"[\w.-]{1,60}[ \t]*[:=]|- ")
+_BLOCK: Final = re.compile(rb"[|>][+-]?\d?[ \t]*\r?\n")
+
+_RULES: Final = {
+    Kind.PASSWORD: "password",
+    Kind.PHRASE: "passphrase",
+    Kind.TOKEN: "secret",
+    Kind.STRICT: "secret",
+    Kind.HEADER: "credential-header",
+    Kind.PERSON: "personal-data",
+    Kind.SPACED: "personal-data",
+}
+
+
+def spans(data: bytes) -> Iterator[Span]:
+    """Every value that its name gives away."""
+    pattern = compiled(_KEY)
+    pos = 0
+    while (match := pattern.search(data, pos)) is not None:
+        start, end, after = match.start(1), match.end(1), match.end()
+        pos = after
+        if match.start(4) >= 0 and not _opens_element(data, start):
+            continue
+        start, name = _whole_name(data, start, end)
+        kind = kind_of(name)
+        if kind is None or data.startswith(b":", after):
+            continue
+        separator = b"," if match.start(3) >= 0 else data[end:after]
+        for span in _values(data, start, name, kind, separator, after):
+            pos = max(pos, span.end)
+            yield span
+
+
+def flags(data: bytes) -> Iterator[Span]:
+    """The values of command-line options: `--password VALUE`."""
+    for match in compiled(_FLAG).finditer(data):
+        name = match.group(1) or b""
+        kind = kind_of(name)
+        if kind in (None, Kind.PERSON, Kind.SPACED) or kind is None:
+            continue
+        value = _plain_value(data, match.end(), Kind.TOKEN if kind is Kind.HEADER else kind)
+        content = data[value.start : value.end]
+        if harmless(content) or (content.startswith(b"-") and not value.quoted) or content in (b"|", b"<", b">", b"&&"):
+            continue
+        if kind is Kind.PASSWORD or telling(data, match.start(1), name, kind, value):
+            yield Span(value.start, value.end, _RULES[kind])
+
+
+def _whole_name(data: bytes, start: int, end: int) -> tuple[int, bytes]:
+    before = data[max(0, start - 48) : start]
+    left = len(before) - len(before.rstrip(_IDENTIFIER))
+    # An escaped line end is no part of the name that follows it: `\npassword`.
+    if (
+        left
+        and left < len(before)
+        and before[-left - 1 : -left] == b"\\"
+        and before[-left : len(before) - left + 1] in (b"n", b"r", b"t")
+    ):
+        left -= 1
+    return start - left, data[start - left : end]
+
+
+def _opens_element(data: bytes, start: int) -> bool:
+    before = data[max(0, start - 60) : start].rstrip(_IDENTIFIER + b":.")
+    return before.endswith(b"<")
+
+
+def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
+    if b":" in separator and (annotation := _ANNOTATION.match(data, pos)) is not None:
+        pos = annotation.end()
+    if separator == b"," and quote_at(data, pos) is None:
+        return
+    if data[pos : pos + 1] in (b"[", b"("):
+        if not MARKER.match(data, pos):
+            yield from _members(data, start, name, kind, pos)
+        return
+    wrapper = _WRAPPER.match(data, pos)
+    if wrapper is not None:
+        if _SECRET_WRAPPER.match(data, pos):
+            yield from _members(data, start, name, kind, wrapper.end() - 1)
+        return
+    value = _value(data, start, name, kind, separator, pos)
+    if value is None or not telling(data, start, name, kind, value):
+        return
+    begin = value.start
+    if kind is Kind.HEADER or name.lower() in (b"auth", b"token"):
+        scheme = _SCHEME.match(data, begin, value.end)
+        begin = begin if scheme is None else scheme.end()
+        if harmless(data[begin : value.end]):
+            return
+    yield Span(begin, value.end, _RULES[kind])
+
+
+def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iterator[Span]:
+    """The strings that stand directly in a list, a tuple or a call: `auth=('user', 'pass')`."""
+    if kind in (Kind.SPACED, Kind.STRICT):
+        return
+    pos = _LIST_ITEM.match(data, pos + 1).end()  # type: ignore[union-attr]  # it matches the empty string too
+    while (quote := quote_at(data, pos)) is not None:
+        end = string_end(data, quote)
+        value = Value(quote.start, end, quoted=True)
+        if telling(data, start, name, Kind.PASSWORD if kind is Kind.TOKEN else kind, value):
+            yield Span(value.start, value.end, _RULES[kind])
+        pos = end + quote.escapes + len(quote.mark)
+        pos = _LIST_ITEM.match(data, pos).end()  # type: ignore[union-attr]  # it matches the empty string too
+
+
+def _value(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Value | None:
+    """Read the value after the separator, on the next line too where it can only be there."""
+    if (scalar := _BLOCK.match(data, pos)) is not None and b":" in separator:
+        line = data.rfind(b"\n", 0, start) + 1
+        indent = len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
+        return block(data, scalar.end() - 1, indent)
+    if (line_end := _NEXT_LINE.match(data, pos)) is not None:
+        if quote_at(data, line_end.end()) is None:
+            line = data.rfind(b"\n", 0, start) + 1
+            deeper = len(line_end[1]) > len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
+            if not deeper or kind in (Kind.STRICT, Kind.SPACED) or _FIELD.match(data, line_end.end()):
+                return None
+        pos = line_end.end()
+    if kind is Kind.HEADER and quote_at(data, pos) is None:
+        return _header(data, start, pos)
+    return _plain_value(data, pos, kind, colon=b":" in separator, line_start=_starts_line(data, start))
+
+
+def _starts_line(data: bytes, start: int) -> bool:
+    line = data.rfind(b"\n", 0, start) + 1
+    return not data[line:start].strip(b" \t-\"'")
+
+
+def _header(data: bytes, start: int, pos: int) -> Value:
+    """A header's value: up to the quote that opened before its name, or to the end of the line."""
+    value = to_line_end(data, pos)
+    before = data[max(0, start - 34) : start]
+    mark = before[-1:]
+    if mark in (b'"', b"'"):
+        escapes = len(before[:-1]) - len(before[:-1].rstrip(b"\\"))
+        from_quote = string_end(data, quote_at(data, start - 1 - escapes)._replace(start=pos))  # type: ignore[union-attr]  # it is one
+        return Value(pos, min(from_quote, max(value.end, pos)), quoted=False)
+    return value
+
+
+def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, line_start: bool = False) -> Value:
+    quote = quote_at(data, pos)
+    if quote is not None:
+        return Value(quote.start, string_end(data, quote), quoted=True)
+    match kind:
+        case Kind.PHRASE:
+            return phrase(data, pos)
+        case Kind.PERSON | Kind.SPACED:
+            return personal(data, pos)
+        case Kind.PASSWORD if colon and line_start:
+            value = to_line_end(data, pos)
+            return value if b" " not in data[value.start : value.end] else bare(data, pos)
+        case _:
+            return bare(data, pos)

@@ -1,0 +1,197 @@
+"""Where a value begins and ends: quoted at any depth of escaping, in brackets, or bare."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+MARKER: Final = re.compile(rb"(?:\[redacted:[a-z0-9-]{1,40}\])++")
+
+_QUOTE: Final = re.compile(
+    rb"""[bBrRuUfF]{0,2}(\\{0,31})("{3}|'{3}|["'`])|(&quot;|&#3[49];|%22|%27|\\{1,16}u002[27])"""
+)
+# A new record of a log, or the next part of a traceback: a value that was cut off does not go on there.
+_RECORD: Final = re.compile(
+    rb"""\n(?=Traceback |  File "|\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?(?:DEBUG|INFO|WARN|ERROR|FATAL|CRITICAL)\b"""
+    rb"""|[A-Za-z_.]{1,80}(?:Error|Exception|Warning)\b|During handling|The above exception|\{"|[$#>] )"""
+)
+_LONGEST: Final = 1 << 16
+_STEPS: Final = 4096
+
+
+class Value(NamedTuple):
+    """The inside of a value, and how it was written."""
+
+    start: int
+    end: int
+    quoted: bool
+
+
+class Quote(NamedTuple):
+    """An opening quote: what closes it, how many backslashes stand before it, and where its inside begins."""
+
+    mark: bytes
+    escapes: int
+    start: int
+
+
+def quote_at(data: bytes, pos: int) -> Quote | None:
+    """The quote that opens at this place, with a literal's prefix letters and escapes."""
+    match = _QUOTE.match(data, pos)
+    if match is None:
+        return None
+    if match[3] is not None:
+        return Quote(match[3], 0, match.end())
+    return Quote(match[2], len(match[1]), match.end())
+
+
+def closes(backslashes: int, escapes: int) -> bool:
+    """Whether a quote after so many backslashes ends a string that was opened after `escapes` of them."""
+    if backslashes < escapes:
+        return True  # the quote belongs to a string around this one: nothing goes on past it
+    doubled = 1
+    while escapes and escapes % 2 == 0:  # a repr doubles every backslash of what it shows
+        escapes //= 2
+        doubled *= 2
+    whole, rest = divmod(backslashes, doubled)
+    return rest == 0 and whole % (2 * (escapes + 1)) == escapes
+
+
+def _backslashes(data: bytes, pos: int, floor: int) -> int:
+    low = max(floor, pos - 64)
+    run = data[low:pos]
+    return len(run) - len(run.rstrip(b"\\"))
+
+
+def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
+    """Where the inside of a string ends; one that is never closed ends with its line, or with the record if it may spill."""
+    start, mark = quote.start, quote.mark
+    line = data.find(b"\n", start)
+    line = len(data) if line < 0 else line
+    pos = start
+    for _ in range(_STEPS):
+        pos = data.find(mark, pos, start + _LONGEST)
+        if pos < 0:
+            break
+        count = _backslashes(data, pos, start) if len(mark) in (1, 3) else 0
+        if len(mark) > 1 and len(mark) != 3 or closes(count, quote.escapes):  # noqa: PLR2004, RUF021 - a triple quote
+            if pos <= line or _plausible(data, start, pos, len(mark)):
+                return max(start, pos - min(count, quote.escapes)) if len(mark) == 1 else pos
+            break
+        pos += len(mark)
+    else:
+        return pos  # more nested quotes than anyone writes: all of them go
+    if not spill:
+        return _rstrip(data, start, line)
+    record = _RECORD.search(data, start)
+    return _rstrip(data, start, len(data) if record is None else record.start())
+
+
+def _plausible(data: bytes, start: int, pos: int, width: int) -> bool:
+    """Whether a quote on a later line closes what was opened: no record begins in between and a delimiter follows."""
+    after = data[pos + width : pos + width + 1]
+    if after not in (b"", b",", b"}", b"]", b")", b";", b"\n", b"\r", b" ", b"\\", b'"', b"'", b"<"):
+        return False
+    return _RECORD.search(data, start, pos) is None
+
+
+def _rstrip(data: bytes, start: int, end: int) -> int:
+    while end > start and data[end - 1] in b"\r\n \t":
+        end -= 1
+    return end
+
+
+_BRACKET: Final = re.compile(rb"""[\[\]{}()]|\\{0,31}["']|\n\n""")
+_CLOSING: Final = {b"[": b"]", b"{": b"}", b"(": b")"}
+
+
+def bracket_end(data: bytes, pos: int, *, spill: bool = False) -> int:
+    """The place after the bracket that closes the one at `pos`; strings inside are skipped over."""
+    depth: list[bytes] = []
+    steps = 0
+    limit = pos + _LONGEST * 4
+    while (match := _BRACKET.search(data, pos, limit)) is not None and (steps := steps + 1) < _STEPS * 4:
+        token = match[0]
+        pos = match.end()
+        if token in _CLOSING:
+            depth.append(_CLOSING[token])
+        elif token[-1:] in (b'"', b"'"):
+            quote = Quote(token[-1:], len(token) - 1, pos)
+            end = string_end(data, quote, spill=spill)
+            closed = data.find(token[-1:], end, end + 40)
+            pos = closed + 1 if closed >= 0 else end + 1
+        elif token in (b"]", b"}", b")"):
+            if depth and depth[-1] == token:
+                depth.pop()
+            if not depth:
+                return pos
+    record = _RECORD.search(data, pos)
+    return _rstrip(data, pos, len(data) if record is None else record.start())
+
+
+# An `&`, a comma or a bracket ends a bare value only where the next field, or nothing, follows: passwords hold them too.
+_BARE: Final = re.compile(
+    rb"""(?:[^\s"'`<>&;,)\]}\\|]|&(?![A-Za-z_][\w.-]{0,40}=|quot;|amp;|\#3|lt;|gt;)"""
+    rb"""|[,;](?![\s"'\\]|[A-Za-z_][\w .-]{0,40}[=:]|\Z)"""
+    rb"""|[)\]}](?![\s,;.:)\]}"'\\]|\Z)|\|(?!\s)|\\(?![nrtu"'\\\s]|\Z)|(?<=\S)["'](?=[^\s,;.:)\]}"'\\&])|[<>](?=[^\s</]))++"""
+)
+_TO_LINE_END: Final = re.compile(rb"""(?:[^\r\n\\]|\\(?!\\*[nr"']))++""")
+_PHRASE: Final = re.compile(rb"""(?:[^\r\n\\"'`,;|<>&)\]}]|(?<=\w)'(?=\w)|\\(?!\\*[nrt"']))++""")
+
+
+def bare(data: bytes, pos: int) -> Value:
+    """A value without quotes: up to white space or the next field."""
+    match = _BARE.match(data, pos)
+    end = pos if match is None else match.end()
+    while end > pos and data[end - 1] in b".,:;!?":
+        end -= 1
+    return Value(pos, end, quoted=False)
+
+
+def to_line_end(data: bytes, pos: int) -> Value:
+    """The rest of the line, escaped line ends included."""
+    match = _TO_LINE_END.match(data, pos)
+    end = pos if match is None else match.end()
+    return Value(pos, _rstrip(data, pos, end), quoted=False)
+
+
+def phrase(data: bytes, pos: int) -> Value:
+    """Words up to the next delimiter."""
+    match = _PHRASE.match(data, pos)
+    end = pos if match is None else match.end()
+    return Value(pos, _rstrip(data, pos, end), quoted=False)
+
+
+_PERSONAL: Final = re.compile(
+    rb"""[A-Z0-9+(\x80-\xff][^\s,;"'`<>\\&|]*+(?:[ ]+[A-Z0-9(\x80-\xff][\w\x80-\xff'./()@-]*+){0,6}"""
+)
+
+
+def personal(data: bytes, pos: int) -> Value:
+    """A name, an address or a number without quotes: words with capitals and groups of digits."""
+    match = _PERSONAL.match(data, pos)
+    if match is None:
+        return bare(data, pos)
+    end = match.end()
+    while end > pos and data[end - 1] in b".,:;)]}":
+        end -= 1
+    return Value(pos, end, quoted=False)
+
+
+_INDENTED: Final = re.compile(rb"(?:[ \t]*\r?\n)*([ \t]+)")
+
+
+def block(data: bytes, pos: int, indent: int) -> Value:
+    """The lines below that are indented deeper than their key."""
+    end = pos
+    cursor = data.find(b"\n", pos)
+    while cursor >= 0:
+        match = _INDENTED.match(data, cursor + 1)
+        if match is None or len(match[1]) <= indent:
+            break
+        following = data.find(b"\n", match.end())
+        end = len(data) if following < 0 else following
+        cursor = following
+    first = data.find(b"\n", pos)
+    start = pos if first < 0 else first + 1
+    return Value(min(start, end), _rstrip(data, min(start, end), end), quoted=False)
