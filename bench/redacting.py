@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import math
+import pathlib
 import re
+import tempfile
 from importlib.metadata import version
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -54,17 +56,21 @@ def plain_patterns() -> Callable[[str], str]:
     return scrub
 
 
-def detect_secrets() -> Callable[[str], object] | None:
-    """The scanner with its default plugins, line by line, as its own file scan goes; None if not installed."""
+def detect_secrets(text: str, folder: str) -> Callable[[str], object] | None:
+    """The scanner with its default plugins over a file that holds the text, its faster way; None if not installed."""
     try:
-        scan: Any = importlib.import_module("detect_secrets.core.scan")
+        collection: Any = importlib.import_module("detect_secrets.core.secrets_collection")
         settings: Any = importlib.import_module("detect_secrets.settings")
     except ModuleNotFoundError:
         return None
+    file = pathlib.Path(folder) / "traces.txt"
+    file.write_text(text, encoding="utf-8")
 
-    def search(text: str) -> int:
+    def search(_: str) -> object:
+        found = collection.SecretsCollection()
         with settings.default_settings():
-            return sum(1 for line in text.splitlines() for _ in scan.scan_line(line))
+            found.scan_file(str(file))
+        return found
 
     return search
 
@@ -85,11 +91,12 @@ def run(effort: Effort) -> list[Figure]:
 def _clean(effort: Effort, size: int) -> list[Figure]:
     text = clean_traces(size)
     functions: dict[str, Callable[[str], object]] = {"ours": redact, "re": plain_patterns()}
-    if (scanner := detect_secrets()) is not None:
-        functions["detect-secrets"] = scanner
-    candidates = {name: lambda function=function: seconds(function, text) for name, function in functions.items()}
-    take_turns(candidates, 1)  # warm up: rules are compiled
-    speed = {name: size / taken / 1e6 for name, taken in medians(take_turns(candidates, effort.rounds)).items()}
+    with tempfile.TemporaryDirectory() as folder:
+        if (scanner := detect_secrets(text, folder)) is not None:
+            functions["detect-secrets"] = scanner
+        candidates = {name: lambda function=function: seconds(function, text) for name, function in functions.items()}
+        take_turns(candidates, 1)  # warm up: rules are compiled
+        speed = {name: size / taken / 1e6 for name, taken in medians(take_turns(candidates, effort.rounds)).items()}
     versions = {"re": "15 `re` patterns"}
     figures = [
         Figure(
