@@ -205,6 +205,13 @@ def test_a_retry_that_could_only_start_after_the_deadline_is_given_up_at_once():
     assert (type(late), late.reason) == (DeadLetter, Reason.DEADLINE)
 
 
+@pytest.mark.parametrize("pages", [True, False])
+def test_running_out_of_time_pages_where_running_out_of_attempts_does(pages):
+    profile = PLAIN.override(deadline=0.5, pages_when_spent=pages)
+    late = decided(ErrorClass.OVERLOADED, profile=profile)
+    assert late == DeadLetter(reason=Reason.DEADLINE, attempts=1, budget=5, policy="plain", pages=pages)
+
+
 @pytest.mark.spec("ORC-1.4")
 @pytest.mark.parametrize("error_class", [c for c in ErrorClass if TAXONOMY[c].severity is Severity.FATAL])
 def test_what_is_fatal_aborts_on_its_first_failure_and_pages(error_class):
