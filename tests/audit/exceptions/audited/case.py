@@ -52,8 +52,13 @@ class Case:
     """Reported, never counted."""
 
 
-def retry(  # noqa: PLR0913, PLR0917 - a row of a table, read by position
-    library: str, label: str, provoke: Callable[[Lab], object], categories: frozenset[Category], reason: str, **more: object
+def retry(
+    library: str,
+    label: str,
+    provoke: Callable[[Lab], object],
+    categories: frozenset[Category],
+    reason: str,
+    **more: object,
 ) -> Case:
     """A case that another try may help."""
     return Case(
@@ -61,8 +66,13 @@ def retry(  # noqa: PLR0913, PLR0917 - a row of a table, read by position
     )
 
 
-def stop(  # noqa: PLR0913, PLR0917 - a row of a table, read by position
-    library: str, label: str, provoke: Callable[[Lab], object], categories: frozenset[Category], reason: str, **more: object
+def stop(
+    library: str,
+    label: str,
+    provoke: Callable[[Lab], object],
+    categories: frozenset[Category],
+    reason: str,
+    **more: object,
 ) -> Case:
     """A case that no other try will help."""
     return Case(

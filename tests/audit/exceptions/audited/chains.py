@@ -8,6 +8,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 import httpx
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -25,7 +26,6 @@ from audited.case import (
     stop,
 )
 from audited.http_clients import by_httpx, by_httpx_async
-
 from reprieve.errors import NeedsReview, Permanent, Retryable
 
 if TYPE_CHECKING:
@@ -71,16 +71,26 @@ def _chains() -> Iterator[Case]:
         )  # fmt: skip
         yield retry("chain", f"503 by {how}", lambda lab, how=how: wrapped(lab, 503, how), AWAY, walk)
     yield retry(
-        "chain", "401 by from None", lambda lab: wrapped(lab, 401, "from None"), UNKNOWN, "suppressed: nothing is known of it"
+        "chain",
+        "401 by from None",
+        lambda lab: wrapped(lab, 401, "from None"),
+        UNKNOWN,
+        "suppressed: nothing is known of it",
     )
-    yield stop("chain", "a bug while handling a timeout", _bug_in_handler, CONFIGURATION, "the outermost recognised decides")
+    yield stop(
+        "chain", "a bug while handling a timeout", _bug_in_handler, CONFIGURATION, "the outermost recognised decides"
+    )
     yield stop("chain", "a validation from a KeyError", _validation, VALIDATION | CONFIGURATION, "both ends agree")
-    yield stop("chain", "a certificate under three wrappings", _deep_certificate, CONFIGURATION, "notes: a certificate refines")
+    yield stop(
+        "chain", "a certificate under three wrappings", _deep_certificate, CONFIGURATION, "notes: a certificate refines"
+    )
     yield retry("chain", "a timeout from a cancellation", _timeout_from_cancel, NETWORK, "notes: no cancellation")
     yield retry("chain", "a cycle", _cycle, UNKNOWN, "notes: a cycle guard")
     yield retry("chain", "a hundred deep", _deep, UNKNOWN | NETWORK, "it ends")
     yield stop("chain", "an exception whose str() fails", lambda _: _Unprintable(), UNKNOWN, "CRIT-1.0", arguable=True)
-    yield retry("chain", "an exception with a lying status", lambda _: _Liar("x"), UNKNOWN | UPSTREAM, "CRIT-1.0", arguable=True)
+    yield retry(
+        "chain", "an exception with a lying status", lambda _: _Liar("x"), UNKNOWN | UPSTREAM, "CRIT-1.0", arguable=True
+    )
 
 
 class _Unprintable(Exception):  # noqa: N818 - a trap, not an error
@@ -158,16 +168,30 @@ async def _real_task_group(lab: Lab, status: int) -> object:
 
 def _groups() -> Iterator[Case]:
     rule = "notes: a group is retryable only if every leaf is"
-    yield retry("group", "503 and 429", lambda lab: _task_group(lab, 503, 429), AWAY | RATE_LIMIT, rule, retry_after=29.0)
+    yield retry(
+        "group", "503 and 429", lambda lab: _task_group(lab, 503, 429), AWAY | RATE_LIMIT, rule, retry_after=29.0
+    )
     yield retry("group", "429 twice", lambda lab: _task_group(lab, 429, 429), RATE_LIMIT, rule, retry_after=29.0)
     yield stop("group", "503 and 401", lambda lab: _task_group(lab, 503, 401), AUTH, rule)
     yield stop("group", "404 and 503", lambda lab: _task_group(lab, 404, 503), NOT_FOUND, rule)
-    yield stop("group", "a bug among timeouts", lambda _: ExceptionGroup("g", [TimeoutError(), KeyError("k")]), CONFIGURATION, rule)
+    yield stop(
+        "group",
+        "a bug among timeouts",
+        lambda _: ExceptionGroup("g", [TimeoutError(), KeyError("k")]),
+        CONFIGURATION,
+        rule,
+    )
     yield retry("group", "timeouts, nested", lambda _: _nested(TimeoutError()), NETWORK, rule)
     yield stop("group", "a bug, nested", lambda _: _nested(TypeError("no")), CONFIGURATION, rule)
     yield stop("group", "of a TaskGroup: 403", lambda lab: _real_task_group(lab, 403), AUTH, rule)
     yield retry("group", "of a TaskGroup: 503", lambda lab: _real_task_group(lab, 503), AWAY, rule)
-    yield stop("group", "wrapped by somebody's own", _wrapped_group, AUTH | CONFIGURATION | VALIDATION, f"{rule}; and walk the chain")
+    yield stop(
+        "group",
+        "wrapped by somebody's own",
+        _wrapped_group,
+        AUTH | CONFIGURATION | VALIDATION,
+        f"{rule}; and walk the chain",
+    )
     yield stop("group", "JSON and a refusal", _mixed, VALIDATION | CONFIGURATION, rule)
 
 
@@ -190,12 +214,49 @@ def _mixed(_: Lab) -> object:
 
 
 def _verdicts() -> Iterator[Case]:
-    yield retry("reprieve", "Retryable", lambda _: Retryable("again"), UPSTREAM | UNKNOWN, "the author says so", error_class="DECLARED_RETRYABLE")
-    yield retry("reprieve", "Retryable after 12 s", lambda _: Retryable("again", retry_after=12), UPSTREAM | UNKNOWN, "the author says so", retry_after=12.0)
-    yield stop("reprieve", "Permanent", lambda _: Permanent("no"), POLICY | VALIDATION, "the author says so", error_class="DECLARED_PERMANENT")
-    yield stop("reprieve", "Permanent from a timeout", _permanent, POLICY | VALIDATION | NETWORK, "the author knows better")
-    yield stop("reprieve", "NeedsReview", lambda _: NeedsReview("look"), VALIDATION, "the author says so", error_class="NEEDS_REVIEW")
-    yield stop("reprieve", "Permanent with a class", lambda _: Permanent("no", error_class="CARD_STOLEN"), POLICY | VALIDATION, "the author says so", error_class="CARD_STOLEN")
+    yield retry(
+        "reprieve",
+        "Retryable",
+        lambda _: Retryable("again"),
+        UPSTREAM | UNKNOWN,
+        "the author says so",
+        error_class="DECLARED_RETRYABLE",
+    )
+    yield retry(
+        "reprieve",
+        "Retryable after 12 s",
+        lambda _: Retryable("again", retry_after=12),
+        UPSTREAM | UNKNOWN,
+        "the author says so",
+        retry_after=12.0,
+    )
+    yield stop(
+        "reprieve",
+        "Permanent",
+        lambda _: Permanent("no"),
+        POLICY | VALIDATION,
+        "the author says so",
+        error_class="DECLARED_PERMANENT",
+    )
+    yield stop(
+        "reprieve", "Permanent from a timeout", _permanent, POLICY | VALIDATION | NETWORK, "the author knows better"
+    )
+    yield stop(
+        "reprieve",
+        "NeedsReview",
+        lambda _: NeedsReview("look"),
+        VALIDATION,
+        "the author says so",
+        error_class="NEEDS_REVIEW",
+    )
+    yield stop(
+        "reprieve",
+        "Permanent with a class",
+        lambda _: Permanent("no", error_class="CARD_STOLEN"),
+        POLICY | VALIDATION,
+        "the author says so",
+        error_class="CARD_STOLEN",
+    )
 
 
 def _permanent(_: Lab) -> object:
@@ -207,11 +268,39 @@ def _permanent(_: Lab) -> object:
 
 def _secrets() -> Iterator[Case]:
     kept = {"secrets": (TOKEN,)}
-    yield stop("httpx", "a token in the address", lambda lab: by_httpx(f"{lab.http.url(404)}?access_token={TOKEN}"), NOT_FOUND, "CRIT-4.4", **kept)
-    yield retry("chain", "a token in the words", lambda _: RuntimeError(f"git push https://ci:{TOKEN}@host.example failed"), UNKNOWN, "CRIT-4.4", **kept)
-    yield retry("chain", "a bearer in the words", lambda _: ConnectionError(f"refused; sent Authorization: Bearer {TOKEN}"), NETWORK, "CRIT-4.4", **kept)
+    yield stop(
+        "httpx",
+        "a token in the address",
+        lambda lab: by_httpx(f"{lab.http.url(404)}?access_token={TOKEN}"),
+        NOT_FOUND,
+        "CRIT-4.4",
+        **kept,
+    )
+    yield retry(
+        "chain",
+        "a token in the words",
+        lambda _: RuntimeError(f"git push https://ci:{TOKEN}@host.example failed"),
+        UNKNOWN,
+        "CRIT-4.4",
+        **kept,
+    )
+    yield retry(
+        "chain",
+        "a bearer in the words",
+        lambda _: ConnectionError(f"refused; sent Authorization: Bearer {TOKEN}"),
+        NETWORK,
+        "CRIT-4.4",
+        **kept,
+    )
     yield stop("chain", "a token as a key", lambda _: KeyError(TOKEN), CONFIGURATION, "CRIT-4.4", **kept)
-    yield stop("chain", "a token in bad JSON", lambda _: ValueError(f'{{"api_key": "{TOKEN}"'), VALIDATION | CONFIGURATION, "CRIT-4.4", **kept)
+    yield stop(
+        "chain",
+        "a token in bad JSON",
+        lambda _: ValueError(f'{{"api_key": "{TOKEN}"'),
+        VALIDATION | CONFIGURATION,
+        "CRIT-4.4",
+        **kept,
+    )
     yield retry("chain", "a token in the cause only", _in_the_cause, NETWORK, "CRIT-4.4", **kept)
 
 

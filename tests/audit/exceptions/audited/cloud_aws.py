@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 import botocore.exceptions
+from botocore.config import Config
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -22,7 +24,6 @@ from audited.case import (
     secret,
     stop,
 )
-from botocore.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +157,9 @@ def _transport() -> Iterator[Case]:
         "botocore", "botocore ReadTimeoutError", lambda lab: _list(lab.http.broken("silent"), read_timeout=0.05), NETWORK,
         "CRIT-1.1", error_class="NETWORK_TIMEOUT",
     )  # fmt: skip
-    yield retry("botocore", "botocore ConnectionClosedError", lambda lab: _list(lab.http.broken("hang-up")), AWAY, "CRIT-1.1")
+    yield retry(
+        "botocore", "botocore ConnectionClosedError", lambda lab: _list(lab.http.broken("hang-up")), AWAY, "CRIT-1.1"
+    )
     yield retry("botocore", "botocore reset", lambda lab: _list(lab.http.broken("reset")), NETWORK, "CRIT-1.1")
     yield stop(
         "botocore", "botocore SSLError", lambda lab: _list(lab.untrusted), CONFIGURATION, "notes: permanent",
@@ -203,7 +206,9 @@ def _bad_parameter(lab: Lab) -> object:
 def _client_side() -> Iterator[Case]:
     yield stop("botocore", "botocore NoCredentialsError", _without_credentials, AUTH | CONFIGURATION, "ORC-1.4")
     yield stop("botocore", "botocore ParamValidationError", _bad_parameter, VALIDATION | CONFIGURATION, "CRIT-1.5")
-    yield stop("botocore", "botocore UnknownServiceError", lambda _: boto3.client("teleport", region_name="x"), CODE, "a bug")
+    yield stop(
+        "botocore", "botocore UnknownServiceError", lambda _: boto3.client("teleport", region_name="x"), CODE, "a bug"
+    )
     yield stop(
         "botocore", "botocore NoRegionError", lambda _: botocore.exceptions.NoRegionError(), CONFIGURATION, "ORC-1.4"
     )

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 import requests
+from google.api_core import exceptions, grpc_helpers
+from google.api_core import retry as google_retry
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -23,7 +26,6 @@ from audited.case import (
     retry,
     stop,
 )
-from google.api_core import exceptions, grpc_helpers, retry as google_retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +99,11 @@ def wrapped(lab: Lab, code: str) -> object:
 
 def cases() -> Iterator[Case]:
     """All of them."""
-    ways = (("grpc", "grpc", call), ("grpc.aio", "grpc", call_async), ("api_core over grpc", "google.api_core", wrapped))
+    ways = (
+        ("grpc", "grpc", call),
+        ("grpc.aio", "grpc", call_async),
+        ("api_core over grpc", "google.api_core", wrapped),
+    )
     for name, library, run in ways:
         for code, (retryable, categories, reason) in CODES.items():
             yield Case(

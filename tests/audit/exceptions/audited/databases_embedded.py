@@ -8,6 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import sqlalchemy
+from sqlalchemy import orm
+from sqlalchemy.pool import QueuePool
+
 from audited.case import (
     AWAY,
     CONFIGURATION,
@@ -19,8 +22,6 @@ from audited.case import (
     retry,
     stop,
 )
-from sqlalchemy import orm
-from sqlalchemy.pool import QueuePool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,15 +66,33 @@ def wrapped(*statements: str) -> Callable[[Lab], object]:
 def cases() -> Iterator[Case]:
     """All of them."""
     for library, prefix, run in (("sqlite3", "sqlite3", bare), ("sqlalchemy", "SQLAlchemy sqlite3", wrapped)):
-        yield retry(library, f"{prefix} UNIQUE", run(TABLE, ADA, "INSERT INTO t VALUES (2, 'ada', 1)"), CONFLICT, "decision 4")
-        yield retry(library, f"{prefix} PRIMARY KEY", run(TABLE, ADA, "INSERT INTO t VALUES (1, 'bob', 1)"), CONFLICT, "decision 4")
+        yield retry(
+            library, f"{prefix} UNIQUE", run(TABLE, ADA, "INSERT INTO t VALUES (2, 'ada', 1)"), CONFLICT, "decision 4"
+        )
+        yield retry(
+            library,
+            f"{prefix} PRIMARY KEY",
+            run(TABLE, ADA, "INSERT INTO t VALUES (1, 'bob', 1)"),
+            CONFLICT,
+            "decision 4",
+        )
         yield stop(library, f"{prefix} NOT NULL", run(TABLE, "INSERT INTO t VALUES (1, NULL, 1)"), VALIDATION, "notes")
         yield stop(library, f"{prefix} CHECK", run(TABLE, "INSERT INTO t VALUES (1, 'a', -1)"), VALIDATION, "notes")
         yield stop(library, f"{prefix} FOREIGN KEY", run(TABLE, CHILD, "INSERT INTO c VALUES (7)"), VALIDATION, "notes")
-        yield stop(library, f"{prefix} trigger", run(TABLE, GUARD, ADA), VALIDATION, "notes: other CONSTRAINT permanent")
-        yield stop(library, f"{prefix} no such table", run("SELECT * FROM nowhere"), CODE | NOT_FOUND, "a bug or a missing migration")
+        yield stop(
+            library, f"{prefix} trigger", run(TABLE, GUARD, ADA), VALIDATION, "notes: other CONSTRAINT permanent"
+        )
+        yield stop(
+            library,
+            f"{prefix} no such table",
+            run("SELECT * FROM nowhere"),
+            CODE | NOT_FOUND,
+            "a bug or a missing migration",
+        )
         yield stop(library, f"{prefix} syntax", run("SELEKT 1"), CODE, "a bug")
-        yield stop(library, f"{prefix} MISMATCH", run(TABLE, "INSERT INTO t VALUES ('x', 'a', 1)"), VALIDATION, "wrong data")
+        yield stop(
+            library, f"{prefix} MISMATCH", run(TABLE, "INSERT INTO t VALUES ('x', 'a', 1)"), VALIDATION, "wrong data"
+        )
     yield from _files()
     yield from _interface()
     yield from _sqlalchemy()
@@ -268,7 +287,6 @@ def _two_rows(session: orm.Session) -> object:
     return session.execute(sqlalchemy.select(Page)).one()
 
 
-
 def _sqlalchemy() -> Iterator[Case]:
     yield retry("sqlalchemy", "SQLAlchemy pool timeout", _pool, AWAY, "a resource ran out: retry slowly")
     yield retry("sqlalchemy", "SQLAlchemy StaleDataError", _session(_stale), CONFLICT, "a version conflict: CRIT-1.4")
@@ -279,9 +297,15 @@ def _sqlalchemy() -> Iterator[Case]:
         NOT_FOUND,
         "CRIT-1.7",
     )
-    yield stop("sqlalchemy", "SQLAlchemy MultipleResultsFound", _session(_two_rows), CODE | CONFLICT, "an invariant is broken")
     yield stop(
-        "sqlalchemy", "SQLAlchemy ArgumentError", lambda _: sqlalchemy.create_engine("nonsense"), CODE, "a wrong address"
+        "sqlalchemy", "SQLAlchemy MultipleResultsFound", _session(_two_rows), CODE | CONFLICT, "an invariant is broken"
+    )
+    yield stop(
+        "sqlalchemy",
+        "SQLAlchemy ArgumentError",
+        lambda _: sqlalchemy.create_engine("nonsense"),
+        CODE,
+        "a wrong address",
     )
     yield stop(
         "sqlalchemy",

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import asyncpg
 import psycopg
 import sqlalchemy
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -22,8 +25,6 @@ from audited.case import (
     secret,
     stop,
 )
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,7 +163,13 @@ def cases() -> Iterator[Case]:
 def _natural(name: str, library: str, run: Callable[..., object]) -> Iterator[Case]:
     table = "CREATE TEMP TABLE t (id int PRIMARY KEY, name text NOT NULL CHECK (name <> ''))"
     rows = (
-        ("really unique", (table, "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (1, 'b')"), True, CONFLICT, {}),
+        (
+            "really unique",
+            (table, "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t VALUES (1, 'b')"),
+            True,
+            CONFLICT,
+            {},
+        ),
         ("really not null", (table, "INSERT INTO t VALUES (1, NULL)"), False, VALIDATION, {}),
         ("really checked", (table, "INSERT INTO t VALUES (1, '')"), False, VALIDATION, {}),
         ("really divided by zero", ("SELECT 1/0",), False, CODE, {}),
@@ -260,7 +267,14 @@ def _misuse() -> Iterator[Case]:
     yield stop("psycopg", "psycopg wrong placeholders", lambda lab: _placeholders(lab), CODE, "a bug: CRIT-1.9")
     yield stop("psycopg", "psycopg cannot adapt a type", lambda lab: _adapt(lab), CODE, "a bug: CRIT-1.9")
     yield stop("psycopg", "psycopg NUL in a text", lambda lab: _nul(lab), VALIDATION | CONFIGURATION, "data")
-    yield retry("psycopg", "psycopg use of a closed connection", _closed, NETWORK | CONFIGURATION, "ours or theirs", arguable=True)
+    yield retry(
+        "psycopg",
+        "psycopg use of a closed connection",
+        _closed,
+        NETWORK | CONFIGURATION,
+        "ours or theirs",
+        arguable=True,
+    )
     yield stop("asyncpg", "asyncpg wrong argument type", _bad_argument, CODE, "data")
     yield stop("asyncpg", "asyncpg two queries at once", _two_at_once, CONFIGURATION, "illegal state: CRIT-1.9")
 

@@ -121,7 +121,7 @@ class HttpLab:
         """Read one request, then do what its path says."""
         connection.settimeout(10)
         try:
-            path = _read_request(connection)
+            path = _read_request(connection).partition("?")[0]
             reply = self.replies.get(path.split("/")[1] if "/" in path else "", b"")
             if isinstance(reply, bytes):
                 connection.sendall(reply)

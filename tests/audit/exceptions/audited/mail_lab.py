@@ -39,6 +39,9 @@ class MailLab:
             daemon_threads = True
             allow_reuse_address = True
 
+            def handle_error(self, *_: object) -> None:
+                """A client that left in the middle is what the lab is for."""
+
         self._server = Server(("127.0.0.1", 0), Conversation)
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -67,7 +70,9 @@ class Conversation(socketserver.StreamRequestHandler):
                     greeting = "250 lab" if mood == "plain" else "250-lab\r\n250-AUTH PLAIN LOGIN\r\n250 SIZE 1000000"
                     self.say(greeting if mood != "closed" else REPLIES["unavailable"])
                 case "AUTH":
-                    self.say("454 4.7.0 temporary authentication failure" if mood == "later" else "535 5.7.8 bad credentials")
+                    self.say(
+                        "454 4.7.0 temporary authentication failure" if mood == "later" else "535 5.7.8 bad credentials"
+                    )
                 case "MAIL" | "RCPT":
                     self.say(self.reply_to(argument))
                 case "DATA":

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import anthropic
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -95,7 +96,9 @@ def cases() -> Iterator[Case]:
                 yield Case(
                     label=f"{name} {status} {kind}: {message[:20] if KEY not in message else 'quoting the key'}",
                     library="anthropic",
-                    provoke=lambda lab, call=call, status=status, body=error(kind, message): call(lab.http.url(status, {}, body)),
+                    provoke=lambda lab, call=call, status=status, body=error(kind, message): call(
+                        lab.http.url(status, {}, body)
+                    ),
                     retryable=retryable,
                     categories=categories,
                     reason=reason,
@@ -160,7 +163,12 @@ def _rest() -> Iterator[Case]:
         "LLM-2.2", error_class="NETWORK_TIMEOUT",
     )  # fmt: skip
     yield retry(
-        "anthropic", "anthropic refused", lambda lab: ask(lab.refused), NETWORK, "LLM-2.2", error_class="CONNECTION_REFUSED"
+        "anthropic",
+        "anthropic refused",
+        lambda lab: ask(lab.refused),
+        NETWORK,
+        "LLM-2.2",
+        error_class="CONNECTION_REFUSED",
     )
     yield retry("anthropic", "anthropic reset", lambda lab: ask(lab.http.broken("reset")), NETWORK, "LLM-2.2")
     yield retry("anthropic", "anthropic hung up on", lambda lab: ask_async(lab.http.broken("hang-up")), AWAY, "LLM-2.2")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from google import genai
+from google.genai import types
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -19,8 +22,6 @@ from audited.case import (
     secret,
     stop,
 )
-from google import genai
-from google.genai import types
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,12 @@ def cases() -> Iterator[Case]:
     """All of them."""
     for label, body, retryable, categories, reason, more in ROWS:
         for name, call in (("google-genai", ask), ("google-genai awaited", ask_async)):
-            if name == "google-genai" or label in {"API_KEY_INVALID", "RESOURCE_EXHAUSTED 53s", "INTERNAL", "NOT_FOUND"}:
+            if name == "google-genai" or label in {
+                "API_KEY_INVALID",
+                "RESOURCE_EXHAUSTED 53s",
+                "INTERNAL",
+                "NOT_FOUND",
+            }:
                 status = body["error"]["code"]
                 yield Case(
                     label=f"{name} {label}",
@@ -112,7 +118,11 @@ def cases() -> Iterator[Case]:
     )
     yield retry("google-genai", "google-genai refused", lambda lab: ask(lab.refused), NETWORK, "LLM-2.2")
     yield retry(
-        "google-genai", "google-genai timeout", lambda lab: ask(lab.http.broken("silent"), timeout=100), NETWORK, "LLM-2.2"
+        "google-genai",
+        "google-genai timeout",
+        lambda lab: ask(lab.http.broken("silent"), timeout=100),
+        NETWORK,
+        "LLM-2.2",
     )
     yield retry("google-genai", "google-genai hung up on", lambda lab: ask(lab.http.broken("hang-up")), AWAY, "LLM-2.2")
     yield stop(

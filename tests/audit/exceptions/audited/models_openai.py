@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import openai
+from pydantic import BaseModel
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -24,7 +26,6 @@ from audited.case import (
     stop,
 )
 from audited.http_transport import resolver_fails
-from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,7 +178,9 @@ def _waits() -> Iterator[Case]:
     yield stop(
         "openai",
         "openai insufficient_quota with a Retry-After",
-        lambda lab: ask(lab.http.url(429, {"Retry-After": "1"}, error(QUOTA, "insufficient_quota", "insufficient_quota"))),
+        lambda lab: ask(
+            lab.http.url(429, {"Retry-After": "1"}, error(QUOTA, "insufficient_quota", "insufficient_quota"))
+        ),
         MONEY,
         "decision 3: no window, whatever the header says",
     )
@@ -200,7 +203,9 @@ def _azure() -> Iterator[Case]:
         yield Case(
             label=f"azure {label}",
             library="openai",
-            provoke=lambda lab, status=status, headers=headers, body=body: ask_azure(lab.http.url(status, headers, body)),
+            provoke=lambda lab, status=status, headers=headers, body=body: ask_azure(
+                lab.http.url(status, headers, body)
+            ),
             retryable=retryable,
             categories=categories,
             reason=reason,
@@ -214,7 +219,12 @@ def _streams() -> Iterator[Case]:
         ("server_error", error("The server had an error", "server_error"), True, AWAY),
         ("rate_limit_exceeded", error(TPM, "tokens", "rate_limit_exceeded"), True, RATE_LIMIT),
         ("insufficient_quota", error(QUOTA, "insufficient_quota", "insufficient_quota"), False, MONEY),
-        ("context_length_exceeded", error(TOO_LONG, "invalid_request_error", "context_length_exceeded"), False, VALIDATION),
+        (
+            "context_length_exceeded",
+            error(TOO_LONG, "invalid_request_error", "context_length_exceeded"),
+            False,
+            VALIDATION,
+        ),
         ("invalid_request_error", error("bad image", "invalid_request_error", "invalid_image"), False, VALIDATION),
         ("no type at all", error("something went wrong"), True, AWAY | UNKNOWN),
     )
@@ -241,7 +251,9 @@ def _transport() -> Iterator[Case]:
         NETWORK,
         "LLM-2.2",
     )
-    yield retry("openai", "openai refused", lambda lab: ask(lab.refused), NETWORK, "LLM-2.2", error_class="CONNECTION_REFUSED")
+    yield retry(
+        "openai", "openai refused", lambda lab: ask(lab.refused), NETWORK, "LLM-2.2", error_class="CONNECTION_REFUSED"
+    )
     yield retry("openai", "openai hung up on", lambda lab: ask(lab.http.broken("hang-up")), AWAY, "LLM-2.2")
     yield retry("openai", "openai reset", lambda lab: ask(lab.http.broken("reset")), NETWORK, "LLM-2.2")
     yield retry("openai", "openai DNS EAI_AGAIN", _unresolved, NETWORK, "CRIT-1.1", error_class="DNS_FAILURE")
@@ -249,7 +261,13 @@ def _transport() -> Iterator[Case]:
         "openai", "openai untrusted certificate", lambda lab: ask(lab.untrusted), CONFIGURATION,
         "notes: a certificate at the chain's end makes a connection error permanent", error_class="TLS_INVALID",
     )  # fmt: skip
-    yield stop("openai", "openai without a scheme", lambda _: ask("127.0.0.1/v1"), CONFIGURATION | VALIDATION, "a wrong address")
+    yield stop(
+        "openai",
+        "openai without a scheme",
+        lambda _: ask("127.0.0.1/v1"),
+        CONFIGURATION | VALIDATION,
+        "a wrong address",
+    )
 
 
 def _unresolved(_: Lab) -> object:
@@ -258,13 +276,19 @@ def _unresolved(_: Lab) -> object:
 
 
 def _outcomes() -> Iterator[Case]:
-    yield stop("openai", "openai LengthFinishReasonError", lambda lab: parse(lab, "length", '{"verd'), VALIDATION, "notes")
-    yield stop("openai", "openai ContentFilterFinishReasonError", lambda lab: parse(lab, "content_filter", ""), POLICY, "notes")
+    yield stop(
+        "openai", "openai LengthFinishReasonError", lambda lab: parse(lab, "length", '{"verd'), VALIDATION, "notes"
+    )
+    yield stop(
+        "openai", "openai ContentFilterFinishReasonError", lambda lab: parse(lab, "content_filter", ""), POLICY, "notes"
+    )
     yield stop(
         "openai", "openai output that does not fit", lambda lab: parse(lab, "stop", '{"verdict": 1}'), VALIDATION,
         "CRIT-1.5; repair is another matter",
     )  # fmt: skip
-    yield stop("openai", "openai output that is no JSON", lambda lab: parse(lab, "stop", "Sure! Here"), VALIDATION, "CRIT-1.5")
+    yield stop(
+        "openai", "openai output that is no JSON", lambda lab: parse(lab, "stop", "Sure! Here"), VALIDATION, "CRIT-1.5"
+    )
     yield stop(
         "openai",
         "openai client without a key",

@@ -14,6 +14,7 @@ import instructor
 import litellm
 import openai
 import tenacity
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -100,7 +101,9 @@ def _gateway_more() -> Iterator[Case]:
         RATE_LIMIT, "LLM-2.1", retry_after=23.0,
     )  # fmt: skip
     yield retry("litellm", "litellm refused", lambda lab: gateway(lab.refused), AWAY, "LLM-2.2")
-    yield retry("litellm", "litellm timeout", lambda lab: gateway(lab.http.broken("silent"), timeout=0.05), NETWORK, "LLM-2.2")
+    yield retry(
+        "litellm", "litellm timeout", lambda lab: gateway(lab.http.broken("silent"), timeout=0.05), NETWORK, "LLM-2.2"
+    )
     yield stop("litellm", "litellm without a provider", lambda _: litellm.completion(model="nobody", messages=[]),
         VALIDATION | CONFIGURATION | NOT_FOUND, "a wrong call")  # fmt: skip
     rows = (
@@ -162,7 +165,9 @@ def _instructor() -> Iterator[Case]:
         AUTH,
         "notes: unwrap",
     )
-    yield retry("instructor", "instructor around a refusal", lambda lab: instruct(lab.refused), NETWORK, "notes: unwrap")
+    yield retry(
+        "instructor", "instructor around a refusal", lambda lab: instruct(lab.refused), NETWORK, "notes: unwrap"
+    )
 
 
 def _spent(lab: Lab, status: int) -> object:
@@ -177,7 +182,9 @@ def _spent(lab: Lab, status: int) -> object:
 
 def _never_good() -> object:
     @tenacity.retry(
-        stop=tenacity.stop_after_attempt(2), wait=tenacity.wait_none(), retry=tenacity.retry_if_result(lambda x: x is None)
+        stop=tenacity.stop_after_attempt(2),
+        wait=tenacity.wait_none(),
+        retry=tenacity.retry_if_result(lambda x: x is None),
     )
     def call() -> None:
         return None
@@ -211,9 +218,15 @@ def _tenacity() -> Iterator[Case]:
             reason="the exception of a future is the exception",
         )
     yield retry(
-        "tenacity", "tenacity RetryError over a result", lambda _: _never_good(), UNKNOWN | UPSTREAM, "nothing is known of it"
+        "tenacity",
+        "tenacity RetryError over a result",
+        lambda _: _never_good(),
+        UNKNOWN | UPSTREAM,
+        "nothing is known of it",
     )
-    yield stop("tenacity", "tenacity RetryError over a bug", lambda _: _spent_bug(), CONFIGURATION, "notes: unwrap; CRIT-1.9")
+    yield stop(
+        "tenacity", "tenacity RetryError over a bug", lambda _: _spent_bug(), CONFIGURATION, "notes: unwrap; CRIT-1.9"
+    )
     yield retry(
         "httpx", "an httpx exception without a request", lambda _: httpx.ReadTimeout("timed out"), NETWORK, "CRIT-1.1"
     )

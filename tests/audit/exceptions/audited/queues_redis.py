@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import redis
 import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
 from audited.case import (
     AUTH,
     CONFIGURATION,
@@ -20,8 +23,6 @@ from audited.case import (
     secret,
     stop,
 )
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +56,13 @@ OPEN: Final = {"MISCONF", "UNKILLABLE", "NOGROUP"}
 
 def client(lab: Lab, **options: Any) -> redis.Redis:
     """A client that does not retry by itself."""
-    settings = {"host": "127.0.0.1", "port": lab.redis_port, "retry": Retry(NoBackoff(), 0), "socket_timeout": 3, **options}
+    settings = {
+        "host": "127.0.0.1",
+        "port": lab.redis_port,
+        "retry": Retry(NoBackoff(), 0),
+        "socket_timeout": 3,
+        **options,
+    }
     return redis.Redis(**settings)
 
 
@@ -154,11 +161,27 @@ def _natural() -> Iterator[Case]:
     yield stop("redis", "redis unknown command", using(lambda r: r.execute_command("SUMMON")), CODE, "a bug")
     yield stop("redis", "redis wrong arity", using(lambda r: r.execute_command("GET")), CODE, "a bug")
     yield stop("redis", "redis cannot encode", using(lambda r: r.set("k", object())), CODE, "a DataError is a bug")
-    yield stop("redis", "redis NOSCRIPT", using(lambda r: r.evalsha("0" * 40, 0)), CODE | NOT_FOUND, "not loaded", arguable=True)
+    yield stop(
+        "redis",
+        "redis NOSCRIPT",
+        using(lambda r: r.evalsha("0" * 40, 0)),
+        CODE | NOT_FOUND,
+        "not loaded",
+        arguable=True,
+    )
     yield retry("redis", "redis really OOM", using(_out_of_memory), SICK, "notes: OOM slow retry")
     yield retry("redis", "redis WatchError", using(_watched), CONFLICT, "an optimistic lock: CRIT-1.4")
-    yield retry("redis", "redis LockError not acquired", using(_locked), CONFLICT | SICK, "somebody holds it", arguable=True)
-    yield stop("redis", "redis LockNotOwnedError", using(_lost_lock), CONFLICT | CONFIGURATION, "the lease ran out", arguable=True)
+    yield retry(
+        "redis", "redis LockError not acquired", using(_locked), CONFLICT | SICK, "somebody holds it", arguable=True
+    )
+    yield stop(
+        "redis",
+        "redis LockNotOwnedError",
+        using(_lost_lock),
+        CONFLICT | CONFIGURATION,
+        "the lease ran out",
+        arguable=True,
+    )
     yield stop(
         "redis", "redis really NOGROUP", using(lambda r: r.xreadgroup("g", "c", {"audit:none": ">"})),
         CONFIGURATION | NOT_FOUND | VALIDATION, "a missing group", arguable=True,
@@ -194,7 +217,9 @@ def _blocking_pool(lab: Lab) -> object:
 
 
 def _killed(connection: redis.Redis) -> object:
-    return connection.execute_command("CLIENT", "KILL", "ID", connection.client_id(), "SKIPME", "no") and connection.ping()
+    return (
+        connection.execute_command("CLIENT", "KILL", "ID", connection.client_id(), "SKIPME", "no") and connection.ping()
+    )
 
 
 def _connections() -> Iterator[Case]:
@@ -203,7 +228,12 @@ def _connections() -> Iterator[Case]:
     for name, run in (("redis", using), ("redis awaited", awaiting)):
         yield retry("redis", f"{name} refused", run(lambda r: r.ping(), **closed), NETWORK, "CRIT-1.1")
         yield retry(
-            "redis", f"{name} timeout", run(lambda r: r.ping(), **silent), NETWORK, "ORC-1.1", error_class="NETWORK_TIMEOUT"
+            "redis",
+            f"{name} timeout",
+            run(lambda r: r.ping(), **silent),
+            NETWORK,
+            "ORC-1.1",
+            error_class="NETWORK_TIMEOUT",
         )
         yield stop(
             "redis",
@@ -212,7 +242,11 @@ def _connections() -> Iterator[Case]:
             CONFIGURATION,
             "notes: surfaces as redis.ConnectionError",
         )
-    yield retry("redis", "redis killed", using(_killed, single_connection_client=True), NETWORK, "a lost connection: CRIT-1.1")
-    yield retry("redis", "redis pool is empty", _pool, SICK | RATE_LIMIT, "notes: MaxConnectionsError is a ConnectionError")
+    yield retry(
+        "redis", "redis killed", using(_killed, single_connection_client=True), NETWORK, "a lost connection: CRIT-1.1"
+    )
+    yield retry(
+        "redis", "redis pool is empty", _pool, SICK | RATE_LIMIT, "notes: MaxConnectionsError is a ConnectionError"
+    )
     yield retry("redis", "redis blocking pool is empty", _blocking_pool, SICK | RATE_LIMIT, "a resource ran out")
     yield stop("redis", "redis wrong URL", lambda _: redis.Redis.from_url("http://h/0"), CODE, "a ValueError: CRIT-1.9")

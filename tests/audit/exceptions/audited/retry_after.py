@@ -6,6 +6,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 import httpx
+
 from audited.case import AUTH, AWAY, CONFLICT, NOW, RATE_LIMIT, UPSTREAM, VALIDATION, Case, retry, stop
 from audited.http_clients import CLIENTS, by_httpx, by_requests
 
@@ -45,7 +46,9 @@ FORMS: Final[tuple[tuple[str, Mapping[str, str], float | None], ...]] = (
 )
 RESET: Final = {"x-ratelimit-limit": "60", "x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(NOW) + 90)}
 LIMITED: Final = {"message": "API rate limit exceeded for user ID 1.", "documentation_url": "https://docs.example/rest"}
-SECONDARY: Final = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
+SECONDARY: Final = {
+    "message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+}
 FORBIDDEN: Final = {"message": "Resource not accessible by integration"}
 
 
@@ -76,7 +79,14 @@ def _form(client: str, status: int, name: str, headers: Mapping[str, str], expec
 
 
 def _statuses() -> Iterator[Case]:
-    for status, categories in ((500, UPSTREAM), (502, AWAY), (504, AWAY), (408, AWAY), (409, CONFLICT), (529, AWAY | RATE_LIMIT)):
+    for status, categories in (
+        (500, UPSTREAM),
+        (502, AWAY),
+        (504, AWAY),
+        (408, AWAY),
+        (409, CONFLICT),
+        (529, AWAY | RATE_LIMIT),
+    ):
         yield retry(
             "httpx",
             f"httpx {status} with Retry-After",

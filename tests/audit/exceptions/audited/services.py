@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import slack_sdk
 import stripe
+from sendgrid import SendGridAPIClient
+from sendgrid.helpers.mail import Mail
+from slack_sdk.web.async_client import AsyncWebClient
+from twilio.http.http_client import TwilioHttpClient
+from twilio.rest import Client
+
 from audited.case import (
     AUTH,
     AWAY,
@@ -22,11 +28,6 @@ from audited.case import (
     secret,
     stop,
 )
-from sendgrid import SendGridAPIClient
-from sendgrid.helpers.mail import Mail
-from slack_sdk.web.async_client import AsyncWebClient
-from twilio.http.http_client import TwilioHttpClient
-from twilio.rest import Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,14 +52,18 @@ def cases() -> Iterator[Case]:
 
 def post(lab: Lab, status: int, body: object, headers: dict[str, str] | None = None) -> object:
     """Post a message to Slack."""
-    client = slack_sdk.WebClient(SLACK, base_url=lab.http.url(status, headers, body) + "/", retry_handlers=[], timeout=5)
+    client = slack_sdk.WebClient(
+        SLACK, base_url=lab.http.url(status, headers, body) + "/", retry_handlers=[], timeout=5
+    )
     return client.chat_postMessage(channel="C1", text="a review is ready")
 
 
 async def post_async(lab: Lab, status: int, body: object, headers: dict[str, str] | None = None) -> object:
     """Post a message to Slack, awaited."""
     url = lab.http.url(status, headers, body) + "/"
-    return await AsyncWebClient(SLACK, base_url=url, retry_handlers=[], timeout=5).chat_postMessage(channel="C1", text="x")
+    return await AsyncWebClient(SLACK, base_url=url, retry_handlers=[], timeout=5).chat_postMessage(
+        channel="C1", text="x"
+    )
 
 
 WORDS: Final[dict[str, tuple[bool, Any, str]]] = {
@@ -106,9 +111,19 @@ def _slack() -> Iterator[Case]:
             "CRIT-1.2", retry_after=30.0,
         )  # fmt: skip
         yield retry(
-            "slack_sdk", f"{name} 503 that is a page", lambda lab, run=run: run(lab, 503, b"<html>down</html>"), AWAY, "CRIT-1.1"
+            "slack_sdk",
+            f"{name} 503 that is a page",
+            lambda lab, run=run: run(lab, 503, b"<html>down</html>"),
+            AWAY,
+            "CRIT-1.1",
         )
-        yield retry("slack_sdk", f"{name} 500", lambda lab, run=run: run(lab, 500, {"ok": False, "error": "internal_error"}), UPSTREAM, "CRIT-1.3")
+        yield retry(
+            "slack_sdk",
+            f"{name} 500",
+            lambda lab, run=run: run(lab, 500, {"ok": False, "error": "internal_error"}),
+            UPSTREAM,
+            "CRIT-1.3",
+        )
     dead = slack_sdk.WebClient(SLACK, base_url="http://127.0.0.1:9/", retry_handlers=[], timeout=2)
     yield retry("slack_sdk", "slack refused", lambda _: dead.api_test(), NETWORK, "CRIT-1.1")
     yield retry(
@@ -116,7 +131,9 @@ def _slack() -> Iterator[Case]:
         lambda lab: slack_sdk.WebClient(SLACK, base_url=lab.http.broken("silent") + "/", retry_handlers=[], timeout=0.05).api_test(),
         NETWORK, "CRIT-1.1",
     )  # fmt: skip
-    yield stop("slack_sdk", "slack without a channel", lambda _: dead.chat_postMessage(), CONFIGURATION | VALIDATION, "a bug")
+    yield stop(
+        "slack_sdk", "slack without a channel", lambda _: dead.chat_postMessage(), CONFIGURATION | VALIDATION, "a bug"
+    )
 
 
 def pay(lab: Lab, status: int, error: dict[str, object], headers: dict[str, str] | None = None) -> object:
@@ -129,10 +146,21 @@ def pay(lab: Lab, status: int, error: dict[str, object], headers: dict[str, str]
 
 def _stripe() -> Iterator[Case]:
     card = {"type": "card_error", "code": "card_declined", "message": "Your card was declined."}
-    wrong = {"type": "invalid_request_error", "code": "parameter_missing", "message": "Missing required param: currency."}
+    wrong = {
+        "type": "invalid_request_error",
+        "code": "parameter_missing",
+        "message": "Missing required param: currency.",
+    }
     gone = {"type": "invalid_request_error", "code": "resource_missing", "message": "No such customer: 'cus_1'"}
-    locked = {"type": "invalid_request_error", "code": "lock_timeout", "message": "This object cannot be accessed right now"}
-    twice = {"type": "idempotency_error", "message": "Keys for idempotent requests can only be used with the same parameters"}
+    locked = {
+        "type": "invalid_request_error",
+        "code": "lock_timeout",
+        "message": "This object cannot be accessed right now",
+    }
+    twice = {
+        "type": "idempotency_error",
+        "message": "Keys for idempotent requests can only be used with the same parameters",
+    }
     key = {"type": "invalid_request_error", "message": f"Invalid API Key provided: {STRIPE}"}
     limit = {"type": "invalid_request_error", "code": "rate_limit", "message": "Too many requests"}
     broken = {"type": "api_error", "message": "An unknown error occurred"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import base64
+import concurrent.futures
 import configparser
 import copy
 import csv
@@ -36,13 +37,25 @@ import zlib
 import zoneinfo
 from typing import TYPE_CHECKING, Any, Final
 
-from audited.case import AUTH, CONFIGURATION, CONFLICT, NOT_FOUND, UNKNOWN, VALIDATION, Case, retry, stop
+from audited.case import (
+    AUTH,
+    CONFIGURATION,
+    CONFLICT,
+    NETWORK,
+    NOT_FOUND,
+    RATE_LIMIT,
+    UNKNOWN,
+    UPSTREAM,
+    VALIDATION,
+    Case,
+    retry,
+    stop,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BUG: Final = CONFIGURATION
-DATA: Final = VALIDATION
 EITHER: Final = CONFIGURATION | VALIDATION
 
 
@@ -109,6 +122,12 @@ def _mutated() -> object:
     return table
 
 
+def _set_twice() -> object:
+    future: concurrent.futures.Future[int] = concurrent.futures.Future()
+    future.set_result(1)
+    return future.set_result(2)
+
+
 def _decimal() -> object:
     with decimal.localcontext() as context:
         context.traps[decimal.Inexact] = True
@@ -138,20 +157,12 @@ BUGS: Final[dict[str, Callable[[], object]]] = {
     "StopIteration": _next,
     "BufferError": lambda: _raise(BufferError("existing exports of data")),
     "FrozenInstanceError": lambda: setattr(Frozen(), "x", 2),
-    "asyncio.run inside a loop": _loop,
-    "asyncio.InvalidStateError": lambda: asyncio.Future(loop=asyncio.new_event_loop()).result(),
-    "dict changed while iterating": _mutated,
-    "re.error": lambda: re.compile("(" + ""),
-    "copy.Error": lambda: _raise(copy.Error("un(shallow)copyable object")),
-    "SystemError": lambda: _raise(SystemError("error return without exception set")),
     "FloatingPointError": lambda: _raise(FloatingPointError("underflow")),
     "string.Template without a value": lambda: string.Template("$a").substitute(),
     "format without a value": lambda: "{a}".format(),
     "ReferenceError": lambda: _raise(ReferenceError("weakly-referenced object no longer exists")),
 }
 BAD_DATA: Final[dict[str, Callable[[], object]]] = {
-    "JSONDecodeError": lambda: json.loads("{nope"),
-    "JSONDecodeError, empty": lambda: json.loads(""),
     "UnicodeDecodeError": lambda: b"\xff\xfe\xfa".decode(),
     "UnicodeEncodeError": lambda: "\u20ac".encode("ascii"),
     "int('x')": lambda: int("x"),
@@ -195,16 +206,24 @@ REST: Final[tuple[tuple[str, Callable[[], object], bool, Any, bool], ...]] = (
     ("UnsupportedOperation", lambda: io.BytesIO().fileno(), False, EITHER, False),
     ("LookupError of a codec", lambda: b"x".decode("no-such-codec"), False, EITHER, False),
     ("shelve without a file", lambda: shelve.open("/no/such/folder/db", "r"), False, EITHER | NOT_FOUND | UNKNOWN, True),
+    ("JSONDecodeError", lambda: json.loads("{nope"), False, VALIDATION, False),
+    ("JSONDecodeError, empty", lambda: json.loads(""), False, VALIDATION, False),
+    ("re.error", lambda: re.compile("("), False, EITHER, False),
+    ("copy.Error", lambda: _raise(copy.Error("un(shallow)copyable object")), False, EITHER | UNKNOWN, True),
+    ("SystemError", lambda: _raise(SystemError("error return without exception set")), False, EITHER | UNKNOWN, True),
+    ("RuntimeError, asyncio.run inside a loop", _loop, True, UNKNOWN, False),
+    ("RuntimeError, dict changed while iterating", _mutated, True, UNKNOWN, False),
+    ("InvalidStateError", _set_twice, False, EITHER | UNKNOWN, True),
     ("a bare RuntimeError", lambda: _raise(RuntimeError("it did not work")), True, UNKNOWN, False),
     ("a bare Exception", lambda: _raise(Exception("it did not work")), True, UNKNOWN, False),
-    ("a bare OSError", lambda: _raise(OSError("it did not work")), True, UNKNOWN | frozenset({"network", "upstream"}), False),
+    ("a bare OSError", lambda: _raise(OSError("it did not work")), True, UNKNOWN | NETWORK | UPSTREAM, False),
     ("a class that nobody knows", lambda: _raise(type("FrobnicationError", (Exception,), {})("no frob")), True, UNKNOWN, False),
     ("a bare ArithmeticError", lambda: _raise(ArithmeticError("sum")), False, EITHER, True),
     ("a bare LookupError", lambda: _raise(LookupError("gone")), False, EITHER | NOT_FOUND, True),
     ("PermissionError without errno", lambda: _raise(PermissionError("not yours")), False, AUTH | CONFIGURATION, False),
     ("FileExistsError", lambda: _raise(FileExistsError(17, "File exists")), False, CONFLICT | EITHER, True),
-    ("ConnectionError without errno", lambda: _raise(ConnectionError("lost")), True, frozenset({"network"}), False),
-    ("BlockingIOError", lambda: _raise(BlockingIOError(11, "again")), True, frozenset({"network", "upstream"}), False),
+    ("ConnectionError without errno", lambda: _raise(ConnectionError("lost")), True, NETWORK, False),
+    ("BlockingIOError", lambda: _raise(BlockingIOError(11, "again")), True, NETWORK | UPSTREAM, False),
     ("a Warning raised", lambda: _raise(DeprecationWarning("old")), False, EITHER | UNKNOWN, True),
     ("SystemExit in a class's name", lambda: _raise(type("SystemExitError", (RuntimeError,), {})(401)), True, UNKNOWN, False),
 )  # fmt: skip
@@ -220,13 +239,13 @@ def cases() -> Iterator[Case]:
         make = retry if retryable else stop
         yield make("stdlib", label, lambda _, call=call: call(), categories, "decision 5", arguable=arguable)
     words = (
-        ("rate limit in the words only", "Rate limit exceeded, slow down", True, frozenset({"rate_limit"})),
-        ("too many requests in the words only", "429 Too Many Requests", True, frozenset({"rate_limit"})),
-        ("ECONNRESET in the words only", "read ECONNRESET", True, frozenset({"network"})),
-        ("ENOTFOUND in the words only", "getaddrinfo ENOTFOUND api.example", True, frozenset({"network"})),
-        ("timeout in the words only", "Navigation timeout of 30000 ms exceeded", True, frozenset({"network"})),
-        ("unauthorized in the words only", "Unauthorized", False, frozenset({"auth"})),
-        ("malformed in the words only", "malformed payload", False, frozenset({"validation"})),
+        ("rate limit in the words only", "Rate limit exceeded, slow down", True, RATE_LIMIT),
+        ("too many requests in the words only", "429 Too Many Requests", True, RATE_LIMIT),
+        ("ECONNRESET in the words only", "read ECONNRESET", True, NETWORK),
+        ("ENOTFOUND in the words only", "getaddrinfo ENOTFOUND api.example", True, NETWORK),
+        ("timeout in the words only", "Navigation timeout of 30000 ms exceeded", True, NETWORK),
+        ("unauthorized in the words only", "Unauthorized", False, AUTH),
+        ("malformed in the words only", "malformed payload", False, VALIDATION),
     )
     for label, message, retryable, categories in words:
         make = retry if retryable else stop

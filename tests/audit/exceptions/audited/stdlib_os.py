@@ -8,12 +8,12 @@ import errno
 import multiprocessing
 import os
 import queue
-import signal
 import socket
 import ssl
 import subprocess
 import sys
 import threading
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -119,9 +119,13 @@ def cases() -> Iterator[Case]:
 
 
 def _files() -> Iterator[Case]:
-    yield stop("stdlib", "a missing file", lambda lab: (lab.folder / "no.txt").open(), NOT_FOUND | CONFIGURATION, "ENOENT")
+    yield stop(
+        "stdlib", "a missing file", lambda lab: (lab.folder / "no.txt").open(), NOT_FOUND | CONFIGURATION, "ENOENT"
+    )
     yield stop("stdlib", "a folder opened as a file", lambda lab: lab.folder.open(), CODE | NOT_FOUND, "EISDIR")
-    yield stop("stdlib", "a file used as a folder", lambda _: Path("/dev/null/x").read_text(), CODE | NOT_FOUND, "ENOTDIR")
+    yield stop(
+        "stdlib", "a file used as a folder", lambda _: Path("/dev/null/x").read_text(), CODE | NOT_FOUND, "ENOTDIR"
+    )
     yield retry("stdlib", "a full disk", lambda _: Path("/dev/full").write_text("x"), UPSTREAM, "ENOSPC, really")
     yield stop("stdlib", "a NUL in a path", lambda _: Path("a\x00b").read_text(), CODE, "a ValueError")
 
@@ -132,17 +136,24 @@ def _sockets() -> Iterator[Case]:
         error_class="CONNECTION_REFUSED",
     )  # fmt: skip
     yield retry("stdlib", "socket timeout", _socket_timeout, NETWORK, "CRIT-1.1", error_class="NETWORK_TIMEOUT")
-    yield retry("stdlib", "socket connect timeout", _connect_timeout, NETWORK, "CRIT-1.1", error_class="NETWORK_TIMEOUT")
+    yield retry(
+        "stdlib", "socket connect timeout", _connect_timeout, NETWORK, "CRIT-1.1", error_class="NETWORK_TIMEOUT"
+    )
     yield retry("stdlib", "socket reset", _socket_reset, NETWORK, "CRIT-1.1", error_class="CONNECTION_RESET")
     yield retry("stdlib", "broken pipe", _broken_pipe, NETWORK, "CRIT-1.1")
     yield retry("stdlib", "would block", _would_block, AWAY, "EAGAIN")
     yield retry(
-        "asyncio", "asyncio refused", lambda lab: asyncio.open_connection("127.0.0.1", lab.closed_port), NETWORK, "ING-1.4"
+        "asyncio",
+        "asyncio refused",
+        lambda lab: asyncio.open_connection("127.0.0.1", lab.closed_port),
+        NETWORK,
+        "ING-1.4",
     )
     yield retry("asyncio", "asyncio IncompleteReadError", _incomplete, NETWORK | UPSTREAM, "the peer left: CRIT-1.1")
     yield stop("asyncio", "asyncio LimitOverrunError", _overrun, CODE, "the peer says more than it may")
-    yield stop("stdlib", "socket port out of range", lambda _: socket.create_connection(("127.0.0.1", 99999)), CODE, "OverflowError")
-    yield retry("stdlib", "EOFError", lambda _: EOFError("connection closed"), AWAY | UNKNOWN, "an early end", arguable=True)
+    yield retry(
+        "stdlib", "EOFError", lambda _: EOFError("connection closed"), AWAY | UNKNOWN, "an early end", arguable=True
+    )
 
 
 def _socket_timeout(lab: Lab) -> object:
@@ -202,10 +213,34 @@ def _tls() -> Iterator[Case]:
         "ssl", "TLS against a plain port", lambda lab: _handshake("127.0.0.1", lab.mail.port), CONFIGURATION | NETWORK,
         "the wrong port stays wrong; a sick proxy does not", arguable=True,
     )  # fmt: skip
-    yield retry("ssl", "TLS handshake timeout", lambda lab: _handshake("127.0.0.1", lab.silent_port, 0.05), NETWORK, "notes: transient")
-    yield retry("ssl", "SSLEOFError", lambda _: ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), NETWORK, "the peer left")
-    yield retry("ssl", "SSLZeroReturnError", lambda _: ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed"), NETWORK, "the peer left")
-    yield stop("ssl", "a missing CA file", lambda _: ssl.create_default_context(cafile="/no/such/ca.pem"), CONFIGURATION | NOT_FOUND, "ORC-1.4")
+    yield retry(
+        "ssl",
+        "TLS handshake timeout",
+        lambda lab: _handshake("127.0.0.1", lab.silent_port, 0.05),
+        NETWORK,
+        "notes: transient",
+    )
+    yield retry(
+        "ssl",
+        "SSLEOFError",
+        lambda _: ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        NETWORK,
+        "the peer left",
+    )
+    yield retry(
+        "ssl",
+        "SSLZeroReturnError",
+        lambda _: ssl.SSLZeroReturnError(6, "TLS/SSL connection has been closed"),
+        NETWORK,
+        "the peer left",
+    )
+    yield stop(
+        "ssl",
+        "a missing CA file",
+        lambda _: ssl.create_default_context(cafile="/no/such/ca.pem"),
+        CONFIGURATION | NOT_FOUND,
+        "ORC-1.4",
+    )
     yield stop("ssl", "a broken CA", lambda _: ssl.create_default_context(cadata="not a certificate"), CODE, "ORC-1.4")
 
 
@@ -217,15 +252,42 @@ def _handshake(host: str, port: int, timeout: float = 5) -> object:
 
 def _timeouts() -> Iterator[Case]:
     late = {"error_class": "NETWORK_TIMEOUT"}
-    yield retry("asyncio", "asyncio.wait_for", lambda _: asyncio.wait_for(asyncio.sleep(5), 0.01), NETWORK, "CRIT-1.1", **late)
-    yield retry("asyncio", "asyncio.timeout", _asyncio_timeout, NETWORK, "notes: no cancellation, whatever its chain holds", **late)
+    yield retry(
+        "asyncio", "asyncio.wait_for", lambda _: asyncio.wait_for(asyncio.sleep(5), 0.01), NETWORK, "CRIT-1.1", **late
+    )
+    yield retry(
+        "asyncio",
+        "asyncio.timeout",
+        _asyncio_timeout,
+        NETWORK,
+        "notes: no cancellation, whatever its chain holds",
+        **late,
+    )
     yield retry("stdlib", "a bare TimeoutError", lambda _: TimeoutError(), NETWORK, "CRIT-1.1", **late)
-    yield retry("stdlib", "TimeoutError with a word", lambda _: TimeoutError("the upstream took too long"), NETWORK, "CRIT-1.1")
+    yield retry(
+        "stdlib", "TimeoutError with a word", lambda _: TimeoutError("the upstream took too long"), NETWORK, "CRIT-1.1"
+    )
     yield retry("concurrent.futures", "future.result timeout", _future_timeout, NETWORK | UPSTREAM, "CRIT-1.1")
-    yield retry("stdlib", "queue.Empty", lambda _: queue.Queue().get(timeout=0.01), AWAY | UNKNOWN, "nothing came", arguable=True)
+    yield retry(
+        "stdlib",
+        "queue.Empty",
+        lambda _: queue.Queue().get(timeout=0.01),
+        AWAY | UNKNOWN,
+        "nothing came",
+        arguable=True,
+    )
     yield retry("stdlib", "queue.Full", lambda _: _full_queue(), AWAY | UNKNOWN, "nobody took", arguable=True)
-    yield retry("multiprocessing", "multiprocessing.TimeoutError", _pool_timeout, NETWORK | UPSTREAM | UNKNOWN, "a timeout")
-    yield stop("stdlib", "BrokenBarrierError", lambda _: threading.Barrier(2).wait(0.01), AWAY | CONFIGURATION | UNKNOWN, "who knows", arguable=True)
+    yield retry(
+        "multiprocessing", "multiprocessing.TimeoutError", _pool_timeout, NETWORK | UPSTREAM | UNKNOWN, "a timeout"
+    )
+    yield stop(
+        "stdlib",
+        "BrokenBarrierError",
+        lambda _: threading.Barrier(2).wait(0.01),
+        AWAY | CONFIGURATION | UNKNOWN,
+        "who knows",
+        arguable=True,
+    )
 
 
 async def _asyncio_timeout(_: Lab) -> object:
@@ -257,20 +319,40 @@ def _processes() -> Iterator[Case]:
         "subprocess", "TimeoutExpired", lambda _: run("import time; time.sleep(9)", timeout=0.1), NETWORK | UPSTREAM | UNKNOWN,
         "a timeout: ORC-3.5",
     )  # fmt: skip
-    yield retry("subprocess", "exit code 1", lambda _: run("raise SystemExit(1)"), UNKNOWN | UPSTREAM | CONFIGURATION, "who knows why", arguable=True)
-    yield retry("subprocess", "killed by a signal", lambda _: run("import os; os.kill(os.getpid(), 9)"), UNKNOWN | UPSTREAM | CONFIGURATION, "ORC-4.3: crash or OOM", arguable=True)
-    yield stop("subprocess", "no such program", lambda _: subprocess.run(["/no/such/program"], check=True), NOT_FOUND | CONFIGURATION, "ENOENT")
+    yield retry(
+        "subprocess",
+        "exit code 1",
+        lambda _: run("raise SystemExit(1)"),
+        UNKNOWN | UPSTREAM | CONFIGURATION,
+        "who knows why",
+        arguable=True,
+    )
+    yield retry(
+        "subprocess",
+        "killed by a signal",
+        lambda _: run("import os; os.kill(os.getpid(), 9)"),
+        UNKNOWN | UPSTREAM | CONFIGURATION,
+        "ORC-4.3: crash or OOM",
+        arguable=True,
+    )
+    yield stop(
+        "subprocess",
+        "no such program",
+        lambda _: subprocess.run(["/no/such/program"], check=True),
+        NOT_FOUND | CONFIGURATION,
+        "ENOENT",
+    )
     yield stop("subprocess", "not executable", lambda lab: _not_executable(lab), DENIED, "EACCES")
-    yield retry("concurrent.futures", "BrokenProcessPool", _broken_pool, UNKNOWN | UPSTREAM | CONFIGURATION, "a worker died")
+    yield retry(
+        "concurrent.futures",
+        "BrokenProcessPool",
+        lambda _: BrokenProcessPool("A process in the process pool was terminated abruptly"),
+        UNKNOWN | UPSTREAM | CONFIGURATION,
+        "a worker died",
+    )
 
 
 def _not_executable(lab: Lab) -> object:
     path = lab.folder / "plain.txt"
     path.write_text("no program")
     return subprocess.run([path], check=True)
-
-
-def _broken_pool(_: Lab) -> object:
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(signal.raise_signal, 9).result()

@@ -1,0 +1,95 @@
+"""An audit of the classifier on real exceptions of real libraries; `-s` prints its report."""
+
+import sys
+
+import pytest
+from audited.case import AWAY
+from audited.verdicts import Audit, run
+
+from reprieve.core.failure import Category
+
+pytestmark = pytest.mark.xdist_group("audit-exceptions")
+
+ROWS = (
+    pytest.param(AWAY, id="network-transient", marks=pytest.mark.spec("CRIT-1.1")),
+    pytest.param({Category.RATE_LIMIT}, id="rate-limit", marks=pytest.mark.spec("CRIT-1.2")),
+    pytest.param({Category.UPSTREAM}, id="upstream-internal", marks=pytest.mark.spec("CRIT-1.3")),
+    pytest.param({Category.CONFLICT}, id="conflict", marks=pytest.mark.spec("CRIT-1.4")),
+    pytest.param({Category.VALIDATION}, id="validation", marks=pytest.mark.spec("CRIT-1.5")),
+    pytest.param({Category.AUTH}, id="auth", marks=pytest.mark.spec("CRIT-1.6")),
+    pytest.param({Category.NOT_FOUND}, id="not-found", marks=pytest.mark.spec("CRIT-1.7")),
+    pytest.param({Category.POLICY}, id="policy", marks=pytest.mark.spec("CRIT-1.8")),
+    pytest.param({Category.CONFIGURATION}, id="configuration", marks=pytest.mark.spec("CRIT-1.9")),
+    pytest.param({Category.UNKNOWN}, id="unknown", marks=pytest.mark.spec("ING-1.8")),
+)
+
+
+@pytest.fixture(scope="module")
+def audit() -> Audit:
+    """Every case provoked and judged, once."""
+    result = run()
+    sys.stdout.write(result.report())
+    return result
+
+
+def test_the_corpus_is_at_least_five_hundred_counted_exceptions_of_thirty_libraries(audit):
+    assert len(audit.counted) >= 500
+    assert len({verdict.case.library for verdict in audit.counted}) >= 30
+
+
+@pytest.mark.spec("CRIT-1.0")
+def test_every_exception_is_classified_and_none_breaks_the_classifier(audit):
+    escaped = [verdict for verdict in audit.verdicts if verdict.failure is None]
+    assert not escaped, audit.table(escaped)
+
+
+@pytest.mark.spec("CRIT-1.0", "ING-6.1")
+def test_fewer_than_one_in_a_hundred_are_wrong_about_another_try(audit):
+    assert audit.rate(lambda verdict: verdict.wrong_retryable) < 0.01, audit.table()
+
+
+@pytest.mark.spec("ING-6.1")
+def test_fewer_than_four_in_a_hundred_are_put_in_the_wrong_category(audit):
+    assert audit.rate(lambda verdict: verdict.wrong_category) < 0.04, audit.table()
+
+
+def test_fewer_than_four_in_a_hundred_get_another_error_class_than_the_only_right_one(audit):
+    named = [verdict for verdict in audit.counted if verdict.case.error_class]
+    assert audit.rate(lambda verdict: verdict.wrong_class, named) < 0.04, audit.table(named)
+
+
+@pytest.mark.parametrize("categories", ROWS)
+def test_each_row_of_the_table_is_judged_as_the_table_says(audit, categories):
+    row = [v for v in audit.counted if v.case.categories <= set(categories) and v.case.categories]
+    wrong = [v for v in row if v.wrong_retryable or v.wrong_category]
+    assert len(row) >= 5
+    assert len(wrong) <= 0.04 * len(row), audit.table(wrong)
+
+
+@pytest.mark.spec("CRIT-1.2", "LLM-2.1")
+def test_every_retry_after_is_read_to_the_second(audit):
+    asked = [verdict for verdict in audit.counted if verdict.case.retry_after is not ...]
+    wrong = [verdict for verdict in asked if verdict.wrong_wait]
+    assert len(asked) > 60
+    assert not wrong, audit.table(wrong)
+
+
+def test_no_planted_secret_comes_back_in_the_record(audit):
+    planted = [verdict for verdict in audit.verdicts if verdict.case.secrets]
+    leaking = [verdict.case.label for verdict in planted if verdict.leaks]
+    assert len(planted) >= 10
+    assert not leaking
+
+
+def test_every_verdict_carries_its_evidence_and_survives_json(audit):
+    for verdict in audit.verdicts:
+        if (failure := verdict.failure) is not None:
+            assert failure.evidence, verdict.case.label
+            assert len(failure.message) <= 1000, verdict.case.label
+            assert len(failure.signature) <= 100, verdict.case.label
+            assert type(failure).from_json(failure.to_json()) == failure, verdict.case.label
+
+
+def test_the_judgement_beats_one_by_status_and_words(audit):
+    plain = audit.rate(lambda verdict: verdict.plain[0] is not verdict.case.retryable)
+    assert audit.rate(lambda verdict: verdict.wrong_retryable) < plain
