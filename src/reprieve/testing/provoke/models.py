@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -55,7 +56,14 @@ def _litellm(url: str, timeout: float) -> None:
     litellm: Any = library("litellm")
     litellm.suppress_debug_info = True
     options = {"api_base": f"{url}v1", "api_key": KEY, "timeout": timeout, "max_retries": 0, "num_retries": 0}
-    litellm.completion(model="openai/m", messages=_MESSAGES, **options)
+    # It asks for an event loop even where nothing is asynchronous, and would leave the one that it gets unclosed.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        litellm.completion(model="openai/m", messages=_MESSAGES, **options)
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 _OPENAI: Final = {
