@@ -155,10 +155,16 @@ def _find(link: Link, context: Context) -> _Judged | None:
 
 
 def _of_user(exc: BaseException, rules: UserRules) -> Finding | None:
+    """What the user's rules say; one that fails is as one that has nothing to say, for a failure is being handled."""
     if rules:
         for kind in type(exc).__mro__:
             rule = rules.get(kind)
-            found = None if rule is None else rule(exc)
+            if rule is None:
+                continue
+            try:
+                found = rule(exc)
+            except Exception:  # noqa: BLE001 - the failure at hand matters more than the rule's own
+                found = None
             if found is not None:
                 return found
     return None

@@ -45,6 +45,14 @@ def text_of(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def words_of(exc: object) -> str:
+    """What an exception says; nothing where saying it fails."""
+    try:
+        return str(exc)
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        return ""
+
+
 def status_of(thing: object) -> tuple[int, str] | None:
     """The HTTP status that an exception carries and the field it sat in."""
     response = attribute(thing, "response")

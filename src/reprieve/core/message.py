@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.facts import attribute, text_of, type_names
+from reprieve.core.facts import attribute, text_of, type_names, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +13,7 @@ _SHOWN = 5
 
 
 def message_of(exc: BaseException) -> str:
-    """What the exception says; its type where it says nothing, and where saying it fails."""
+    """What the exception says; its type where it says nothing, or cannot say it."""
     kind: type = type(exc)
     for name in type_names(kind):
         speaker = _SPEAKERS.get(name)
@@ -21,10 +21,7 @@ def message_of(exc: BaseException) -> str:
             words = speaker(exc)
             if words is not None:
                 return words
-    try:
-        return str(exc) or type(exc).__name__
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-        return f"{type(exc).__name__} (its message cannot be shown)"
+    return words_of(exc) or type(exc).__name__
 
 
 def _of_pydantic(exc: BaseException) -> str | None:
@@ -52,12 +49,12 @@ def _of_sqlalchemy(exc: BaseException) -> str | None:
     original = attribute(exc, "orig")
     if isinstance(original, BaseException):
         return message_of(original)
-    return text_of(str(exc).partition("\n[SQL:")[0])
+    return text_of(words_of(exc).partition("\n[SQL:")[0])
 
 
 def _without_detail(exc: BaseException) -> str | None:
     """PostgreSQL's first line: DETAIL shows whole rows."""
-    return str(exc).partition("\nDETAIL:")[0].partition("\nLINE ")[0] or None
+    return words_of(exc).partition("\nDETAIL:")[0].partition("\nLINE ")[0] or None
 
 
 _SPEAKERS: Final[dict[str, Callable[[BaseException], str | None]]] = {

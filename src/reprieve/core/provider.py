@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from reprieve.core import http
-from reprieve.core.facts import body_of, headers_of, parse, status_of, text_of
+from reprieve.core.facts import body_of, headers_of, parse, status_of, text_of, words_of
 from reprieve.core.failure import ErrorClass
 from reprieve.core.finding import Finding
 
@@ -227,7 +227,7 @@ def of_exception(exc: object, now: float, *, model: bool = False) -> Finding | N
     found = status_of(exc)
     status, field = found if found is not None else (None, "")
     body = body_of(exc)
-    finding = of_response(status, headers_of(exc), body, now, message=str(exc) if model else "", model=model)
+    finding = of_response(status, headers_of(exc), body, now, message=words_of(exc) if model else "", model=model)
     if finding is not None and finding.field == "status":
         finding = finding.but(field=field)
     return finding

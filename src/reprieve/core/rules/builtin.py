@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 from reprieve.core import provider
-from reprieve.core.facts import attribute, headers_of, integer
+from reprieve.core.facts import attribute, headers_of, integer, words_of
 from reprieve.core.failure import ErrorClass, Scope, Severity
 from reprieve.core.finding import Finding, Rules, Weight
 
@@ -76,7 +76,7 @@ def of_name_resolution(exc: BaseException, _now: float) -> Finding:
 def of_tls(exc: BaseException, _now: float) -> Finding:
     """A TLS failure: a matter of certificates and versions, unless the connection just broke."""
     reason = str(attribute(exc, "reason") or "")
-    text = str(exc)
+    text = words_of(exc)
     if "timed out" in text:
         return Finding(_of.NETWORK_TIMEOUT, rule="tls.timeout", field="args", value="timed out")
     if any(name in reason or name in text for name in _BAD_CERTIFICATE_REASONS):
@@ -113,14 +113,14 @@ def of_called_process(exc: BaseException, _now: float) -> Finding:
 
 def of_imap(exc: BaseException, _now: float) -> Finding:
     """An IMAP refusal; a failed log-in is only told by its words."""
-    if "AUTHENTICATIONFAILED" in str(exc).upper() or "LOGIN FAILED" in str(exc).upper():
+    if "AUTHENTICATIONFAILED" in words_of(exc).upper() or "LOGIN FAILED" in words_of(exc).upper():
         return Finding(_of.AUTH_DENIED, rule="imap.login", field="args", value="login")
     return Finding(_of.REQUEST_REJECTED)
 
 
 def of_ftp(exc: BaseException, _now: float) -> Finding:
     """A permanent FTP reply, by its code: 530 is a log-in, 550 a file."""
-    code = str(exc)[:3]
+    code = words_of(exc)[:3]
     table = {"530": _of.AUTH_DENIED, "532": _of.AUTH_DENIED, "550": _of.NOT_FOUND, "552": _of.RESOURCE_EXHAUSTED}
     return Finding(table.get(code, _of.REQUEST_REJECTED), rule=f"ftp.{code}", field="args", value=code, code=code)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reprieve.core.facts import attribute, text_of
+from reprieve.core.facts import attribute, text_of, words_of
 from reprieve.core.failure import ErrorClass, Scope, Severity
 from reprieve.core.finding import Finding, Reader, Rules, Weight
 
@@ -112,7 +112,7 @@ def of_sqlstate(exc: BaseException, _now: float) -> Finding | None:
 
 def of_connect_words(exc: BaseException) -> Finding | None:
     """A connection that failed before any SQLSTATE: libpq tells the cause in words only."""
-    words = str(exc)[:4000].lower()
+    words = words_of(exc)[:4000].lower()
     if 'database "' in words and "does not exist" in words:
         return _CONFIG.but(rule="libpq.database", field="args", value="does not exist")
     for phrase, error_class in _CONNECT_WORDS:
@@ -172,7 +172,7 @@ def of_sqlite(exc: BaseException, _now: float) -> Finding | None:
 
 def of_sqlite_words(exc: BaseException, now: float) -> Finding:
     """sqlite3.OperationalError without a code: made by hand or by an older driver."""
-    words = str(exc).lower()
+    words = words_of(exc).lower()
     if "locked" in words or "busy" in words:
         return of_sqlite(exc, now) or _LOCKED.but(field="args", value="locked")
     if "disk is full" in words or "disk full" in words:
@@ -198,7 +198,7 @@ _REDIS_WORDS: Final[dict[str, Finding]] = {
 
 def of_redis_reply(exc: BaseException, _now: float) -> Finding:
     """An error reply, by its first word."""
-    words = str(exc)
+    words = words_of(exc)
     first = words.partition(" ")[0].rstrip(":")
     if (
         "invalid password" in words.lower()
@@ -216,7 +216,7 @@ def of_redis_reply(exc: BaseException, _now: float) -> Finding:
 
 def of_redis_connection(exc: BaseException, _now: float) -> Finding:
     """A Redis connection that failed; a server that is full says so while connecting."""
-    if "max number of clients" in str(exc):
+    if "max number of clients" in words_of(exc):
         return _RESOURCE.but(rule="redis.clients", field="args", value="max clients")
     return _LOST.but(weight=Weight.TRANSPORT)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reprieve.core import provider
-from reprieve.core.facts import attribute, headers_of, integer
+from reprieve.core.facts import attribute, headers_of, integer, words_of
 from reprieve.core.failure import ErrorClass, Severity
 from reprieve.core.finding import Finding, Rules, Weight
 
@@ -31,7 +31,7 @@ def of_requests(exc: BaseException, now: float) -> Finding:
 
 def of_proxy(exc: BaseException, _now: float) -> Finding:
     """A proxy that refused: its status stands in the words only ("407 Proxy Authentication Required")."""
-    words = str(exc)[:2000]
+    words = words_of(exc)[:2000]
     if "407" in words:
         return Finding(_of.AUTH_DENIED, rule="proxy.407", field="args", value="407", status=407)
     return _UNSENT

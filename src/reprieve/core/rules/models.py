@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reprieve.core import provider
-from reprieve.core.facts import attribute, body_of, headers_of, integer, status_of, text_of
+from reprieve.core.facts import attribute, body_of, headers_of, integer, status_of, text_of, words_of
 from reprieve.core.failure import ErrorClass, Severity
 from reprieve.core.finding import Finding, Rules, Weight
 
@@ -24,7 +24,7 @@ def of_model_api(exc: BaseException, now: float) -> Finding | None:
     own = {name: text_of(attribute(exc, name)) for name in ("code", "type")}
     if body is None or not any(provider.codes_in(body)):
         body = {name: value for name, value in own.items() if value} | {"message": str(attribute(exc, "message") or "")}
-    finding = provider.of_response(status, headers_of(exc), body, now, message=str(exc), model=True)
+    finding = provider.of_response(status, headers_of(exc), body, now, message=words_of(exc), model=True)
     if finding is not None and finding.field == "status":
         finding = finding.but(field=field)
     return finding
@@ -37,7 +37,7 @@ def of_stream_error(exc: BaseException, now: float) -> Finding:
 
 def of_missing_key(exc: BaseException, _now: float) -> Finding | None:
     """The SDK's root class, raised as such when no key is configured."""
-    words = str(exc).lower()
+    words = words_of(exc).lower()
     if "api_key" in words or "api key" in words or "credentials" in words:
         return Finding(_of.AUTH_DENIED, rule="model.no-key", field="args", value="api_key")
     return _CONFIG
