@@ -46,5 +46,5 @@ def provoked(libraries: Collection[str] | None = None) -> Iterator[tuple[str, Ex
     """Each label with its failure, one after the other, of the libraries that are installed."""
     with Stage() as stage:
         for provocation in catalogue(libraries):
-            if provocation.available:
+            if not provocation.missing:
                 yield provocation.label, stage.provoke(provocation)

@@ -111,7 +111,7 @@ def _aiosmtplib(situation: Situation, stage: Stage) -> None:
 
 def provocations() -> Iterator[Provocation]:
     """Each situation through both libraries."""
-    for name, situation in SITUATIONS.items():
-        yield Provocation("smtplib", name, partial(_smtplib, situation))
-    for name, situation in SITUATIONS.items():
-        yield Provocation("aiosmtplib", name, partial(_aiosmtplib, situation))
+    for library_name, send in (("smtplib", _smtplib), ("aiosmtplib", _aiosmtplib)):
+        for name, situation in SITUATIONS.items():
+            packages = (library_name, "trustme") if situation.start_tls else (library_name,)
+            yield Provocation(library_name, name, partial(send, situation), packages)

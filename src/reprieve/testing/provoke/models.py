@@ -130,12 +130,14 @@ def _refused(ask: Ask, stage: Stage) -> None:
     ask(stage.refusing_url, PATIENT)
 
 
-def _of(name: str, ask: Ask, table: Mapping[str, Callable[[], Act]], package: str = "") -> Iterator[Provocation]:
+def _of(
+    name: str, ask: Ask, table: Mapping[str, Callable[[], Act]], packages: tuple[str, ...] = ()
+) -> Iterator[Provocation]:
     for situation, reply in table.items():
-        yield Provocation(name, situation, partial(_play, ask, reply(), PATIENT), package)
+        yield Provocation(name, situation, partial(_play, ask, reply(), PATIENT), packages)
     for situation, (act, timeout) in _BROKEN.items():
-        yield Provocation(name, situation, partial(_play, ask, act, timeout), package)
-    yield Provocation(name, "connection refused", partial(_refused, ask), package)
+        yield Provocation(name, situation, partial(_play, ask, act, timeout), packages)
+    yield Provocation(name, "connection refused", partial(_refused, ask), packages)
 
 
 def provocations() -> Iterator[Provocation]:
@@ -154,5 +156,5 @@ def provocations() -> Iterator[Provocation]:
         ("api_error in a stream", replies.anthropic.stream_error("api_error", "Internal server error")),
     ):
         yield Provocation("anthropic", situation, partial(_play, partial(_anthropic, stream=True), reply, PATIENT))
-    yield from _of("google-genai", _google, _GOOGLE, "google.genai")
+    yield from _of("google-genai", _google, _GOOGLE, ("google.genai",))
     yield from _of("litellm", _litellm, _LITELLM)

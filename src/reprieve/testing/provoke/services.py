@@ -96,6 +96,6 @@ def provocations() -> Iterator[Provocation]:
         ("github", "httpx", _github, _GITHUB),
     ):
         for situation, act in table.items():
-            yield Provocation(name, situation, partial(_play, ask, act, PATIENT), package)
+            yield Provocation(name, situation, partial(_play, ask, act, PATIENT), (package,))
     yield Provocation("stripe", "timeout", partial(_play, _stripe, Stall(), IMPATIENT))
     yield Provocation("websockets", "timeout", partial(_play, _websocket, Stall(), IMPATIENT))

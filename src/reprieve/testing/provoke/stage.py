@@ -45,8 +45,8 @@ class Provocation:
     library: str
     situation: str
     run: Callable[[Stage], None]
-    package: str = ""
-    """The package that must be installed, where it is not the library's own name."""
+    packages: tuple[str, ...] = ()
+    """What must be installed, where that is not just the package of the library's own name."""
 
     @property
     def label(self) -> str:
@@ -54,13 +54,16 @@ class Provocation:
         return f"{self.library}: {self.situation}"
 
     @property
-    def available(self) -> bool:
-        """Whether its library is installed."""
-        name = self.package or self.library
-        try:
-            return importlib.util.find_spec(name) is not None
-        except ModuleNotFoundError:
-            return False
+    def missing(self) -> tuple[str, ...]:
+        """The packages it needs that are not installed."""
+        return tuple(name for name in self.packages or (self.library,) if not _installed(name))
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # the package that this one lies in
+        return False
 
 
 class Stage:
@@ -87,6 +90,8 @@ class Stage:
             mail.forget()
         try:
             provocation.run(self)
+        except ReprieveError:
+            raise  # ours, not the library's: a script is wrong, or trustme is missing
         except Exception as error:  # noqa: BLE001 - whatever the library raises is what was asked for
             return error
         raise NothingFailedError(f"{provocation.label} did not fail")

@@ -29,6 +29,7 @@ class Situation:
 
     prepare: Callable[[Stage], Call]
     clients: frozenset[str] = _EVERY_CLIENT
+    secure: bool = False
 
 
 def _met(
@@ -44,7 +45,7 @@ def _met(
         upstream.always(act)
         return Call(upstream.url("/thing"), method, timeout)
 
-    return Situation(prepare, clients)
+    return Situation(prepare, clients, secure=certificate is not None)
 
 
 def _shown(certificate: Certificate) -> Situation:
@@ -86,7 +87,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "unknown issuer": _shown(Certificate.UNKNOWN_ISSUER),
     "expired certificate": _shown(Certificate.EXPIRED),
     "wrong host name": _shown(Certificate.WRONG_HOST),
-    "plain HTTP for TLS": _at(lambda stage: stage.web().url("/", scheme="https")),
+    "plain HTTP for TLS": Situation(lambda stage: Call(stage.web().url("/", scheme="https")), secure=True),
     "handshake stalls": _met(Stall(at=Moment.HANDSHAKE), certificate=Certificate.GOOD, timeout=IMPATIENT),
     "handshake reset": _met(Reset(at=Moment.HANDSHAKE), certificate=Certificate.GOOD),
     "429": _status(429, {"Retry-After": "7"}),
@@ -108,4 +109,5 @@ def provocations() -> Iterator[Provocation]:
     for client in CLIENTS:
         for name, situation in SITUATIONS.items():
             if client in situation.clients:
-                yield Provocation(client, name, partial(_ask, client, situation))
+                packages = (client, "trustme") if situation.secure else (client,)
+                yield Provocation(client, name, partial(_ask, client, situation), packages)
