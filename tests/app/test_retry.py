@@ -20,8 +20,7 @@ from reprieve.core.backoff import Backoff, Jitter
 from reprieve.core.decide import DeadLetter, Reason, RetryAt
 from reprieve.core.policy import Policy
 from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError
-from reprieve.testing.clock import FakeClock
-from reprieve.testing.retrying import no_sleep, retry_testing
+from reprieve.testing import FakeClock, no_sleep, retry_testing
 
 THREE = Policy(
     name="three", max_attempts=3, backoff=Backoff(initial=1.0, multiplier=2.0, maximum=60.0, jitter=Jitter.none())
@@ -155,7 +154,7 @@ def test_retry_after_of_a_real_response_is_honoured_as_seconds_and_as_a_date(clo
 @pytest.mark.spec("CRIT-1.4")
 @pytest.mark.parametrize(("idempotent", "calls"), [(False, 1), (True, 3)])
 def test_a_write_conflict_is_tried_again_only_where_that_is_harmless(clock, idempotent, calls):
-    class UniqueViolation(Exception):  # noqa: N818 - named as the driver names it
+    class UniqueViolation(Exception):
         __module__ = "psycopg.errors"
         sqlstate = "23505"
 
@@ -223,7 +222,7 @@ def test_an_exception_that_was_given_up_can_still_be_pickled(clock):
 
 
 def test_an_exception_that_went_up_is_kept_alive_by_nobody(clock):
-    class Tracked(TimeoutError):  # noqa: N818 - a timeout by another name
+    class Tracked(TimeoutError):
         pass
 
     @retry(THREE, clock=clock)

@@ -12,8 +12,7 @@ import pytest
 from reprieve.app.retry import Moment, retry
 from reprieve.core.backoff import Backoff, Jitter
 from reprieve.core.policy import Policy
-from reprieve.testing.clock import FakeClock
-from reprieve.testing.retrying import no_sleep, retry_testing
+from reprieve.testing import FakeClock, no_sleep, retry_testing
 
 THREE = Policy(
     name="three", max_attempts=3, backoff=Backoff(initial=1.0, multiplier=2.0, maximum=60.0, jitter=Jitter.none())

@@ -8,7 +8,7 @@ from reprieve.app.retry import Attempts, attempts
 from reprieve.core.backoff import Backoff, Jitter
 from reprieve.core.policy import Policy
 from reprieve.errors import UsageError
-from reprieve.testing.clock import FakeClock
+from reprieve.testing import FakeClock
 
 THREE = Policy(
     name="three", max_attempts=3, backoff=Backoff(initial=1.0, multiplier=2.0, maximum=60.0, jitter=Jitter.none())

@@ -8,7 +8,7 @@ import pytest
 from reprieve.app.retry import NestedRetryWarning, attempts, retry
 from reprieve.core.backoff import Backoff, Jitter
 from reprieve.core.policy import Policy
-from reprieve.testing.clock import FakeClock
+from reprieve.testing import FakeClock
 
 THREE = Policy(
     name="three", max_attempts=3, backoff=Backoff(initial=1.0, multiplier=2.0, maximum=60.0, jitter=Jitter.none())

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from reprieve.testing import replies
 from reprieve.testing.acts import Drip, HangUp, Moment, Raw, Reply, Reset, Stall, WebSocketClose, json_reply
+from reprieve.testing.clock import FakeClock
 from reprieve.testing.mail import Answer, FlakySMTP, Phase
 from reprieve.testing.places import UNRESOLVABLE_HOST, nobody_accepting, nobody_listening
+from reprieve.testing.retrying import no_sleep, retry_testing
 from reprieve.testing.tls import Certificate, authority_pem, trusting_context
 from reprieve.testing.web import FlakyHTTP, Request
 
@@ -21,6 +23,7 @@ __all__ = [
     "Answer",
     "Certificate",
     "Drip",
+    "FakeClock",
     "FlakyHTTP",
     "FlakySMTP",
     "HangUp",
@@ -34,8 +37,10 @@ __all__ = [
     "WebSocketClose",
     "authority_pem",
     "json_reply",
+    "no_sleep",
     "nobody_accepting",
     "nobody_listening",
     "replies",
+    "retry_testing",
     "trusting_context",
 ]
