@@ -37,9 +37,6 @@ _KEY: Final = (
     + rb"*\]?[ \t]*[:=][ \t]*(?:\r?\n[ \t]*)?"
     + _OPENER
 )
-TRIGGER: Final = (
-    rb"(?:^|[^\w-]|\\[nrt])(?:" + _STRONG + rb")" + _QUOTES + rb"*\]?[ \t]*[:=][ \t]*(?:\r?\n[ \t]*)?" + _OPENER
-)
 
 _ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot)"
 _CONTEXT: Final = (
@@ -55,7 +52,9 @@ _CONTEXT: Final = (
     rb"|\b(?:finish_reason|stop_reason|max_tokens|max_output_tokens|maxOutputTokens|tool_calls|tool_choice|tool_use|input_text|output_text|system_prompt|inline_data|system_instruction)"
     + _QUOTES
 )
-CONTEXT_TRIGGER: Final = _CONTEXT
+TRIGGER: Final = (
+    rb"(?:^|[^\w-]|\\[nrt])(?:" + _STRONG + rb")" + _QUOTES + rb"*\]?[ \t]*[:=]\s*" + _OPENER + rb"|" + _CONTEXT
+)
 _NEAR: Final = 6000
 _WHOLE: Final = frozenset(
     (

@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact import chat, contexts, pii, structure
-from reprieve.core.redact.contexts import CONTEXTS
+from reprieve.core.redact import chat, contexts, pii, structure, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
-from reprieve.core.redact.vendors import VENDORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,29 +23,25 @@ _ROUNDS: Final = 4
 
 def _finders() -> tuple[tuple[bytes, Finder], ...]:
     """What the gate looks for, and who goes on from there."""
-    rows: list[tuple[bytes, Finder]] = [
+    return (
         (chat.TRIGGER, chat.spans),
-        (chat.CONTEXT_TRIGGER, chat.spans),
         (chat.TUPLE_TRIGGER, chat.role_tuples),
         (chat.LINE_TRIGGER, chat.yaml_lines),
         (chat.TRANSCRIPT_TRIGGER, chat.transcripts),
         (chat.TEMPLATE_TRIGGER, chat.templates),
         (chat.PROMPT_TRIGGER, chat.prompt_lines),
         (contexts.KEY_TRIGGER, contexts.private_keys),
-    ]
-    rows += [(vendor.trigger, vendor.spans) for vendor in VENDORS]
-    rows += [(context.trigger, context.spans) for context in CONTEXTS]
-    rows += [
+        (vendors.TRIGGER, vendors.spans),
+        (contexts.TRIGGER, contexts.spans),
         (structure.TRIGGER, structure.spans),
         (structure.FLAG_TRIGGER, structure.flags),
         (pii.EMAIL_TRIGGER, pii.emails),
         (pii.NAMED_TRIGGER, pii.named_addresses),
-        *((trigger, pii.phones) for trigger in pii.PHONE_TRIGGERS),
+        (pii.PHONE_TRIGGER, pii.phones),
         (pii.CARD_TRIGGER, pii.cards),
         (pii.IBAN_TRIGGER, pii.ibans),
         (pii.SSN_TRIGGER, pii.social_security_numbers),
-    ]
-    return tuple(rows)
+    )
 
 
 @functools.cache
@@ -69,8 +63,8 @@ def _spans(data: bytes, secrets: Secrets, *, addresses: bool) -> list[Span]:
     if secrets.values:
         found.extend(secrets.spans(data))
     if hits is not None:
-        for finder in dict.fromkeys(finders[hit] for hit in sorted(hits)):
-            found.extend(finder(data))
+        for hit in sorted(hits):
+            found.extend(finders[hit](data))
     if addresses and _address_gate().Match(data) is not None:
         found.extend(pii.network_addresses(data))
     return found

@@ -89,10 +89,8 @@ _INTERNATIONAL: Final = rb"(?:^|[^\w+.%])(\+[1-9][\d \x{a0}().\-/]{5,22}\d)"
 _NATIONAL: Final = rb"(?:^|[^\w.+/-])(\(\d{3}\) ?\d{3}[-. ]\d{4}|(?:1[-. ])?\d{3}-\d{3}-\d{4})(?:[^\w-]|$)"
 _PHONE_WORDS: Final = rb"(?i:\b(?:tele)?phone|\btel\b|mobile|\bcell\b|\bfax\b|\bsms\b|whatsapp|msisdn|\bhandy\b|\bcall(?:ed|ing)? (?:me|us|him|her|back|to|at|from|on)\b|\b(?:dial|dial(?:l)?ed)\b|\bring me\b|\bvoicemail\b|\btext(?:ed)? (?:me|to)\b)"
 _IN_CONTEXT: Final = _PHONE_WORDS + rb"[^\d\n+(]{0,24}(\+?\(?\d[\d \x{a0}().\-/]{5,20}\d)"
-PHONE_TRIGGERS: Final = (
-    rb"\+[1-9][\d ().\-/]{5}",
-    rb"\d{3}\)? ?[-. ]?\d{3}[-. ]\d{4}",
-    _PHONE_WORDS + rb"[^\d\n+(]{0,24}\+?\(?\d[\d ().\-/]{5}",
+PHONE_TRIGGER: Final = (
+    rb"\+[1-9][\d ().\-/]{5}|\d{3}\)? ?[-. ]?\d{3}[-. ]\d{4}|" + _PHONE_WORDS + rb"[^\d\n+(]*\+?\(?\d[\d ().\-/]{5}"
 )
 
 

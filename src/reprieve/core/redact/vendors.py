@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact.patterns import Span, compiled
+from reprieve.core.redact.patterns import Span, compiled, gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from reprieve.core.redact.patterns import Gate
 
 # A key may follow an escaped line end, an escaped quote or a percent escape, none of which is a word boundary.
 _LEFT: Final = rb"(?:\b|_|\\[nrtbf]|%[0-9A-Fa-f]{2}|\\u00[0-9A-Fa-f]{2})"
@@ -33,11 +36,8 @@ class Vendor:
     """The prefix is so peculiar that it needs no word boundary before it."""
     mixed: bool = False
     """Only with a digit in it: without one it is a name in code."""
-
-    @property
-    def trigger(self) -> bytes:
-        """What the gate looks for."""
-        return self.prefix if self.free else _LEFT + self.prefix
+    hint: bytes = b""
+    """What the gate looks for where the prefix could be almost anything."""
 
     def spans(self, data: bytes) -> Iterator[Span]:
         """Every such key in the text."""
@@ -76,8 +76,8 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("google-secret", rb"GOCSPX-", dashed + rb"{8,}", 35, free=True),
         Vendor("google-key", rb"GOOG[A-Z0-9]{4}", rb"[A-Z0-9]{12,}"),
         Vendor("azure-key", rb"[A-Za-z0-9+/]{30,}(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)",
-               rb"[A-Za-z0-9+/=]{6,}"),
-        Vendor("azure-key", rb"[A-Za-z0-9_~.]{3}[78]Q~", rb"[A-Za-z0-9_~.-]{20,}", 40),
+               rb"[A-Za-z0-9+/=]{6,}", hint=rb"(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)[A-Za-z0-9+/=]{6}"),
+        Vendor("azure-key", rb"[A-Za-z0-9_~.]{3}[78]Q~", rb"[A-Za-z0-9_~.-]{20,}", 40, hint=rb"[78]Q~[A-Za-z0-9]"),
         Vendor("digitalocean-key", rb"do[opr]_v1_", lower_hex + rb"{12,}", 71, free=True),
         Vendor("alibaba-key", rb"LTAI[A-Za-z0-9]{4}", alnum + rb"{8,}"),
         Vendor("tencent-key", rb"AKID[A-Za-z0-9]{4}", alnum + rb"{20,}"),
@@ -118,7 +118,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("clojars-token", rb"CLOJARS_[a-z0-9]{4}", rb"[a-z0-9]{20,}"),
         # infrastructure
         Vendor("vault-token", rb"hv[sbr]\.[A-Za-z0-9_-]{4}", dashed + rb"{10,}", 28),
-        Vendor("vault-token", rb"s\.[A-Za-z0-9]{8}", alnum + rb"{16}\b", mixed=True),
+        Vendor("vault-token", rb"s\.[A-Za-z0-9]{8}", alnum + rb"{16}\b", mixed=True, hint=rb"\bs\.[A-Za-z0-9]{24}\b"),
         Vendor("terraform-token", rb"\.?atlasv1\.", rb"[A-Za-z0-9_=-]{16,}", 70, free=True),
         Vendor("doppler-token", rb"dp\.(?:pt|st|ct|sa|scim|audit)\.", rb"[A-Za-z0-9_.-]{10,}", free=True),
         Vendor("pulumi-token", rb"pul-[0-9a-f]{4}", lower_hex + rb"{16,}", 44),
@@ -127,8 +127,6 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("onepassword-key", rb"A3-[A-Z0-9]{6}-", rb"[A-Z0-9]{6,11}(?:-[A-Z0-9]{5,6}){3,4}"),
         Vendor("infisical-token", rb"st\.[0-9a-f]{8}", rb"[0-9a-f]{16}\.[0-9a-f.]{20,}"),
         Vendor("tailscale-key", rb"tskey-[a-z]+-", dashed + rb"{10,}", free=True),
-        Vendor("ngrok-token", rb"2[A-Za-z0-9]{26}_", alnum + rb"{18,}"),
-        Vendor("harness-token", rb"(?:pat|sat)\.[A-Za-z0-9_-]{22}\.", rb"[0-9a-f]{24}\.[A-Za-z0-9]{16,}"),
         Vendor("prefect-token", rb"pn[ub]_[A-Za-z0-9]{4}", alnum + rb"{16,}"),
         Vendor("octopus-key", rb"API-[A-Z0-9]{6}", rb"[A-Z0-9]{20}"),
         Vendor("wireguard-key", rb"(?:PrivateKey|PresharedKey) = ", rb"[A-Za-z0-9+/]{40,}={0,2}"),
@@ -142,7 +140,6 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("mongodb-key", rb"mdb_sa_(?:sk|id)_", dashed + rb"{10,}"),
         Vendor("elastic-key", rb"essu_[A-Za-z0-9]{4}", rb"[A-Za-z0-9=+/]{16,}"),
         Vendor("airtable-token", rb"pat[A-Za-z0-9]{14}\.", lower_hex + rb"{12,}", 82),
-        Vendor("airtable-token", rb"key[A-Za-z0-9]{6}", alnum + rb"{8}\b", mixed=True),
         Vendor("pinecone-key", rb"pcsk_[A-Za-z0-9]{4}", rb"[A-Za-z0-9_]{12,}", 75),
         # models
         Vendor("anthropic-key", rb"sk-ant-", rb"(?:[a-z]+\d+-)?[A-Za-z0-9_-]{6,}", 108, free=True),
@@ -186,7 +183,8 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("slack-token", rb"xwfp-", rb"[A-Za-z0-9-]{16,}"),
         Vendor("slack-webhook", rb"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/", rb"[A-Za-z0-9+/_-]{6,}", 66, free=True),
         Vendor("discord-webhook", rb"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/", rb"\d{6,}/[A-Za-z0-9_-]{10,}", free=True),
-        Vendor("discord-token", rb"[MNO][A-Za-z0-9_-]{23,27}\.", rb"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{20,}"),
+        Vendor("discord-token", rb"[MNO][A-Za-z0-9_-]{23,27}\.", rb"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{20,}",
+               hint=rb"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{20}"),
         Vendor("discord-token", rb"mfa\.[A-Za-z0-9_-]{8}", dashed + rb"{40,}"),
         Vendor("teams-webhook", rb"(?:[a-z0-9-]+\.webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook)/",
                rb"[A-Za-z0-9@/-]{20,}", free=True),
@@ -197,8 +195,8 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("telegram-token", rb"bot\d{8,10}:", dashed + rb"{20,}", free=True),
         Vendor("sendgrid-key", rb"SG\.[A-Za-z0-9_-]{6}", rb"[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]{6,})?", 69),
         Vendor("mailgun-key", rb"key-[0-9a-f]{4}", rb"[0-9a-z]{20,}", 36),
-        Vendor("mailgun-key", rb"[0-9a-f]{32}-[0-9a-f]{8}-", rb"[0-9a-f]{8}"),
-        Vendor("mailchimp-key", rb"[0-9a-f]{32}-us", rb"\d{1,2}"),
+        Vendor("mailgun-key", rb"[0-9a-f]{32}-[0-9a-f]{8}-", rb"[0-9a-f]{8}", hint=rb"[0-9a-f]{9}-[0-9a-f]{8}-[0-9a-f]{8}"),
+        Vendor("mailchimp-key", rb"[0-9a-f]{32}-us", rb"\d{1,2}", hint=rb"[0-9a-f]{4}-us\d"),
         Vendor("brevo-key", rb"xkeysib-", rb"[0-9a-f]{16,}(?:-[A-Za-z0-9]+)?", 89, free=True),
         Vendor("brevo-key", rb"xsmtpsib-", rb"[0-9a-f]{16,}(?:-[A-Za-z0-9]+)?", free=True),
         Vendor("mailjet-key", rb"mlsn\.[0-9a-f]{4}", lower_hex + rb"{20,}"),
@@ -206,12 +204,12 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("svix-secret", rb"whsec_", rb"[A-Za-z0-9+/=_-]{10,}", 38, free=True),
         Vendor("twilio-key", rb"SK[0-9a-f]{4}", lower_hex + rb"{28}", 34),
         Vendor("intercom-token", rb"dG9rO[A-Za-z0-9+/=]{4}", rb"[A-Za-z0-9+/=]{20,}"),
-        Vendor("line-token", rb"[A-Za-z0-9+/]{100,}/1O/w1cDnyilFU", rb"=?"),
+        Vendor("line-token", rb"[A-Za-z0-9+/]{100,}/1O/w1cDnyilFU", rb"=?", hint=rb"/1O/w1cDnyilFU"),
         # observability
         Vendor("grafana-token", rb"gl(?:sa|c)_[A-Za-z0-9]{4}", rb"[A-Za-z0-9+/=_-]{12,}", 46, free=True),
         Vendor("newrelic-key", rb"NR(?:AK|JS|II|RA|AA|SP|IQ|UU|AL)-", rb"[A-Za-z0-9-]{10,}", 32, free=True),
         Vendor("newrelic-key", rb"eu01xx[0-9a-f]{4}", lower_hex + rb"{20,}NRAL"),
-        Vendor("newrelic-key", rb"[0-9a-f]{36}", rb"NRAL"),
+        Vendor("newrelic-key", rb"[0-9a-f]{36}", rb"NRAL", hint=rb"[0-9a-f]NRAL"),
         Vendor("sentry-token", rb"sntr(?:ys|yu)_", rb"[A-Za-z0-9+/=_-]{12,}", 71, free=True),
         Vendor("dynatrace-token", rb"dt0[a-z]\d\d\.[A-Z0-9]{4}", rb"[A-Z0-9.]{12,}", 96, free=True),
         Vendor("honeycomb-key", rb"hc[abx][il][kc]_[a-z0-9]{4}", rb"[a-z0-9]{24,}"),
@@ -228,7 +226,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("dropbox-token", rb"sl\.[A-Za-z0-9]{1,2}[A-Za-z0-9._-]{4}", rb"[A-Za-z0-9_.-]{32,}", 130),
         Vendor("typeform-token", rb"tfp_[A-Za-z0-9]{4}", rb"[A-Za-z0-9_.-]{16,}", 48),
         Vendor("contentful-token", rb"CFPAT-[A-Za-z0-9_-]{4}", dashed + rb"{12,}", 49, free=True),
-        Vendor("okta-token", rb"00[A-Za-z0-9_-]{4}", rb"[A-Za-z_-][A-Za-z0-9_-]{34,36}\b", mixed=True),
+        Vendor("okta-token", rb"00[A-Za-z0-9_-]{4}", rb"[A-Za-z_-][A-Za-z0-9_-]{34,36}\b", mixed=True, hint=rb"\b00[A-Za-z0-9_-]{39}"),
         Vendor("hubspot-token", rb"pat-(?:na|eu)\d-", rb"[0-9a-f-]{20,}", 44, free=True),
         Vendor("clickup-token", rb"pk_\d{6,}_", rb"[A-Z0-9]{16,}"),
         Vendor("frameio-token", rb"fio-u-", rb"[A-Za-z0-9_=-]{20,}", free=True),
@@ -243,12 +241,12 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("zendesk-token", rb"/token:[A-Za-z0-9]{4}", alnum + rb"{12,}", free=True),
         Vendor("cal-key", rb"cal_(?:live_|test_)?[0-9a-f]{8}", lower_hex + rb"{24,}"),
         Vendor("wakatime-key", rb"waka_[0-9a-f]{8}", rb"[0-9a-f-]{20,}"),
-        Vendor("livekit-key", rb"API[A-Za-z0-9]{11}:", alnum + rb"{20,}"),
         Vendor("clerk-key", rb"(?:sk|pk)_(?:live|test)_", rb"[A-Za-z0-9]{16,}"),
         Vendor("workos-key", rb"sk_(?:live_|test_)?a2V5[A-Za-z0-9]", alnum + rb"{16,}"),
         # Whoever invents the next one will most likely spell it like this.
         Vendor("vendor-key", rb"[a-z]{2,12}[_-](?:live|test|prod|sk|pk|pat|key|secret|token|api|apikey|v1)[_-][A-Za-z0-9]{6}",
-               rb"[A-Za-z0-9]{10,}", mixed=True),
+               rb"[A-Za-z0-9]{10,}", mixed=True,
+               hint=rb"[_-](?:live|test|prod|sk|pk|pat|key|secret|token|api|apikey|v1)[_-][A-Za-z0-9]{14}"),
         # tokens of a common shape
         Vendor("jwt", rb"eyJ[A-Za-z0-9_-]{8}", rb"[A-Za-z0-9_=-]*(?:\.[A-Za-z0-9_=-]+){1,4}"),
         Vendor("jwt", rb"eyJ(?:hbGci|0eXAi|raWQi|lbmMi)[A-Za-z0-9_-]", rb"[A-Za-z0-9_-]{6,}"),
@@ -262,3 +260,20 @@ def _rows() -> tuple[Vendor, ...]:
 
 
 VENDORS: Final[tuple[Vendor, ...]] = _rows()
+TRIGGER: Final = b"|".join(
+    (
+        *(vendor.hint or vendor.prefix for vendor in VENDORS if vendor.free or vendor.hint),
+        _LEFT + b"(?:" + b"|".join(vendor.prefix for vendor in VENDORS if not vendor.free and not vendor.hint) + b")",
+    )
+)
+
+
+@functools.cache
+def _gate() -> Gate:
+    return gate(vendor.hint or (vendor.prefix if vendor.free else _LEFT + vendor.prefix) for vendor in VENDORS)
+
+
+def spans(data: bytes) -> Iterator[Span]:
+    """Every key of every vendor."""
+    for hit in sorted(_gate().Match(data) or ()):
+        yield from VENDORS[hit].spans(data)
