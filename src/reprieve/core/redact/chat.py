@@ -25,6 +25,8 @@ _WEAK: Final = (
     rb"text|input|inputs|system|parts|output|outputs|query|question|answer|response|message|arguments|args|parameters|summary|"
     rb"refusal|reasoning|body|history|context|kwargs|input_value|tool_input|result|data|value|transcript|description|title|caption|document|documents|texts|quote|tool_calls|function_call|turns|dialog|dialogue|utterance|reply|example|examples|suffix|prefix|delta|snippet|translation"
 )
+STRONG_NAMES: Final = frozenset(_STRONG.decode().split("|"))
+WEAK_NAMES: Final = frozenset(_WEAK.decode().split("|"))
 _QUOTES: Final = rb"(?:[\\\"'`]|&quot;|&#3[49];|%22|u002[27])"
 _OPENER: Final = rb"([bBrRuUfF]{0,2}\\*[\"'`]|&quot;|&#3[49];|%22|\\+u002[27]|\[|\{)"
 _KEY: Final = (

@@ -40,7 +40,7 @@ def variants(value: str) -> frozenset[bytes]:
         repr(shown)[1:-1].encode("utf-8", "surrogatepass"),
         repr(raw)[2:-1].encode(),
     }
-    found |= _base64(raw)
+    found.update(_base64(raw))
     return frozenset(variant for variant in found if len(variant) >= _SHORTEST_VARIANT)
 
 

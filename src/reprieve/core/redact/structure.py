@@ -101,7 +101,7 @@ _LIST_ITEM: Final = re.compile(rb"[\s,]*+")
 _FIELD: Final = re.compile(rb"[\w.-]{1,60}[ \t]*[:=]|- ")
 _BLOCK: Final = re.compile(rb"[|>][+-]?\d?[ \t]*\r?\n")
 
-_RULES: Final = {
+RULES: Final = {
     Kind.PASSWORD: "password",
     Kind.PHRASE: "passphrase",
     Kind.TOKEN: "secret",
@@ -143,7 +143,7 @@ def flags(data: bytes) -> Iterator[Span]:
         if harmless(content) or (content.startswith(b"-") and not value.quoted) or content in (b"|", b"<", b">", b"&&"):
             continue
         if kind is Kind.PASSWORD or telling(data, match.start(1), name, kind, value):
-            yield Span(value.start, value.end, _RULES[kind])
+            yield Span(value.start, value.end, RULES[kind])
 
 
 def _whole_name(data: bytes, start: int, end: int) -> tuple[int, bytes]:
@@ -188,7 +188,7 @@ def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
         begin = begin if scheme is None else scheme.end()
         if harmless(data[begin : value.end]):
             return
-    yield Span(begin, value.end, _RULES[kind])
+    yield Span(begin, value.end, RULES[kind])
 
 
 def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iterator[Span]:
@@ -200,7 +200,7 @@ def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iter
         end = string_end(data, quote)
         value = Value(quote.start, end, quoted=True)
         if telling(data, start, name, Kind.PASSWORD if kind is Kind.TOKEN else kind, value):
-            yield Span(value.start, value.end, _RULES[kind])
+            yield Span(value.start, value.end, RULES[kind])
         pos = end + quote.escapes + len(quote.mark)
         pos = _LIST_ITEM.match(data, pos).end()  # type: ignore[union-attr]  # it matches the empty string too
 
