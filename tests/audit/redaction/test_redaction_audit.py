@@ -16,7 +16,7 @@ from redaction_audit.draw import Draw, audit_seed
 from redaction_audit.identifiers import planted_identifiers
 from redaction_audit.people import planted_people
 from redaction_audit.planted_secrets import planted_secrets
-from redaction_audit.plants import Plant, heard, hushed, left_of, removed, survived, tell_tale
+from redaction_audit.plants import Plant, frame_of, heard, hushed, left_of, removed, survived, tell_tale
 from redaction_audit.vendors import TEMPLATES, secret_part, vendor_key
 
 from reprieve.app import redaction
@@ -63,7 +63,9 @@ def test_the_corpus_is_as_large_as_it_claims_and_every_plant_is_there_to_see(
     assert len(chats) >= 400
     assert sum(len(plant.keep) for plant in identifiers) >= 500
     assert sum(len(text) for _, text in clean) >= 2_000_000
-    assert all(left_of(secret, plant.text) for plant in [*secrets, *people] for secret in plant.secrets)
+    assert all(
+        left_of(secret, plant.text, frame_of(plant)) for plant in [*secrets, *people] for secret in plant.secrets
+    )
     assert all(heard(chat, chat.plant.text) for chat in chats)
     assert all(word in plant.text for plant in identifiers for word in plant.keep)
 
@@ -92,8 +94,8 @@ def test_clean_text_loses_less_than_a_thousandth_of_its_characters(clean):
     assert found.rate < 0.001, found.report()
 
 
-def test_no_identifier_is_lost_beside_a_secret_or_alone(secrets, people, identifiers):
-    tally = survived([*identifiers, *secrets, *people], redact)
+def test_no_identifier_is_lost_alone_or_beside_what_has_to_go(secrets, people, chats, identifiers):
+    tally = survived([*identifiers, *secrets, *people, *(chat.plant for chat in chats)], redact)
     show(tally.report("identifiers kept"))
     assert tally.misses == 0, tally.report("identifiers kept")
 

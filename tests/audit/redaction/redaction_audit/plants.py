@@ -84,21 +84,26 @@ def settled(make_plant: Callable[[], Plant], attempts: int = 20) -> Plant:
     return plant
 
 
-def left_of(secret: str, text: str, *, run: int = RUN) -> str | None:
-    """The first run of the secret's characters that is still in the text, markers aside; None if it is gone."""
+def left_of(secret: str, text: str, frame: str = "") -> str | None:
+    """The first run of the secret's characters that is in the text and not in its frame; None if it is gone."""
     bare = MARKER.sub("\0", text)
     for piece in pieces_of(secret):
-        if len(piece) <= run:
-            if piece in bare:
-                return piece
-            continue
-        for at in range(len(piece) - run + 1):
-            if piece[at : at + run] in bare:
-                end = at + run
+        size = min(RUN, len(piece))
+        for at in range(len(piece) - size + 1):
+            if piece[at : at + size] in bare and piece[at : at + size] not in frame:
+                end = at + size
                 while end < len(piece) and piece[at : end + 1] in bare:
                     end += 1
                 return piece[at:end]
     return None
+
+
+def frame_of(plant: Plant) -> str:
+    """The text without its secrets: what stands there besides is nobody's to hide."""
+    frame = plant.text
+    for piece in (piece for secret in plant.secrets for piece in pieces_of(secret)):
+        frame = frame.replace(piece, "\0")
+    return frame
 
 
 def tell_tale(plant: Plant, output: str) -> str | None:
@@ -119,7 +124,8 @@ def removed(plants: Iterable[Plant], redact: Callable[[str], str]) -> Tally:
     for plant in plants:
         tally.planted[plant.kind] += 1
         output = redact(plant.text)
-        left = next((found for secret in plant.secrets if (found := left_of(secret, output))), None)
+        frame = frame_of(plant)
+        left = next((found for secret in plant.secrets if (found := left_of(secret, output, frame))), None)
         if left is not None:
             tally.missed[plant.kind].append((plant, left, output))
     return tally

@@ -45,6 +45,10 @@ def _url_password(draw: Draw) -> str:
     return draw.choice((_plain, lambda it: it.fill("{a6}%40{a8}"), lambda it: it.fill("{a20}")))(draw)
 
 
+def _access(draw: Draw) -> str:
+    return draw.fill(draw.choice(("{a40}", "{h40}", "{u43}")))
+
+
 def _azure(draw: Draw) -> str:
     return draw.fill("{b86}==")
 
@@ -83,7 +87,7 @@ COMMANDS: dict[str, Maker] = {
     "git-extraheader": _of(
         "git -c http.extraheader='AUTHORIZATION: basic @S' fetch --depth=1 origin main", lambda d: d.basic()
     ),
-    "git-remote": _of("git clone https://@U:@S@@H/team/app.git", Draw.opaque),
+    "git-remote": _of("git clone https://@U:@S@@H/team/app.git", _access),
     "sqlcmd": _of("sqlcmd -S @H -U sa -P @S -Q 'select @@version'", _plain),
     "java-property": _of("java -Dspring.datasource.password=@S -jar app.jar", _plain),
     "keytool": _of("keytool -list -keystore app.jks -storepass @S", _plain),
@@ -118,7 +122,7 @@ URLS: dict[str, Maker] = {
     "smtp": _of("smtps://@U:@S@@H:465", _url_password),
     "ftp": _of("ftp://@U:@S@@H/outgoing/report.csv", _url_password),
     "https-userinfo": _of("https://@U:@S@@H/simple/", _url_password),
-    "git-token": _of("https://oauth2:@S@@H/group/repo.git", Draw.opaque),
+    "git-token": _of("https://oauth2:@S@@H/group/repo.git", _access),
     "old-sentry": _of("https://{h32}:@S@sentry.example.com/42", _hex),
     "query-api-key": _of("https://@H/v1/geo?city=Bern&api_key=@S&format=json", Draw.opaque),
     "query-access-token": _of("https://@H/me?fields=id&access_token=@S", Draw.opaque),
@@ -216,7 +220,7 @@ FILES: dict[str, Maker] = {
     "docker-config": _docker_config,
     "my-cnf": _of("[client]\nuser=@U\npassword=@S\nhost=@H\n", _plain),
     "aws-credentials": _of("[default]\naws_secret_access_key = @S\nregion = eu-west-1\n", _slashed),
-    "git-credentials": _of("https://@U:@S@github.example.com\n", Draw.opaque),
+    "git-credentials": _of("https://@U:@S@github.example.com\n", _access),
     "pypirc": _of("[pypi]\nusername = __token__\npassword = @S\n", _password),
     "wireguard": _of("[Interface]\nPrivateKey = @S\nAddress = 10.0.0.2/32\n", lambda d: d.fill("{b43}=")),
     "wpa": _of('network={\n  ssid="office"\n  psk="@S"\n}\n', _plain),
