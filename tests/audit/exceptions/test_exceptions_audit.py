@@ -1,11 +1,14 @@
 """An audit of the classifier on real exceptions of real libraries; `-s` prints its report."""
 
+import asyncio
 import sys
 
 import pytest
-from audited.case import AWAY
+from audited.bare import ANSWERS
+from audited.case import AWAY, NOW
 from audited.verdicts import Audit, run
 
+from reprieve.app.judging import classify, classify_response
 from reprieve.core.failure import Category
 
 pytestmark = pytest.mark.xdist_group("audit-exceptions")
@@ -87,9 +90,56 @@ def test_every_verdict_carries_its_evidence_and_survives_json(audit):
             assert failure.evidence, verdict.case.label
             assert len(failure.message) <= 1000, verdict.case.label
             assert len(failure.signature) <= 100, verdict.case.label
-            assert type(failure).from_json(failure.to_json()) == failure, verdict.case.label
+            assert type(failure).from_json(failure.to_json().encode()) == failure, verdict.case.label
 
 
 def test_the_judgement_beats_one_by_status_and_words(audit):
     plain = audit.rate(lambda verdict: verdict.plain[0] is not verdict.case.retryable)
     assert audit.rate(lambda verdict: verdict.wrong_retryable) < plain
+
+
+@pytest.mark.spec("CRIT-1.0", "CRIT-1.2")
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.label)
+def test_a_bare_answer_is_judged_as_the_exception_would_be(answer):
+    failure = classify_response(answer.status, answer.headers, answer.body, now=NOW)
+    assert failure.retryable is answer.retryable
+    assert failure.category in answer.categories
+    if answer.retry_after is not ...:
+        assert failure.retry_after == pytest.approx(answer.retry_after)
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(401), SystemExit("429 rate limit"), GeneratorExit()],
+    ids=repr,
+)
+def test_what_is_no_failure_passes_through_as_it_was(signal):
+    with pytest.raises(type(signal)) as passed:
+        classify(signal, now=NOW)
+    assert passed.value is signal
+
+
+def test_a_cancellation_below_a_failure_does_not_make_it_one():
+    exc = RuntimeError("it did not work")
+    exc.__context__ = asyncio.CancelledError()
+    assert classify(exc, now=NOW).error_class == "UNKNOWN"
+
+
+def test_a_group_with_a_cancellation_in_it_passes_through():
+    group = BaseExceptionGroup("stopping", [asyncio.CancelledError(), TimeoutError("slow")])
+    with pytest.raises(BaseExceptionGroup) as passed:
+        classify(group, now=NOW)
+    assert passed.value is group
+
+
+def test_the_same_grpc_status_gets_the_same_verdict_through_both_libraries(audit):
+    found = {verdict.case.label: verdict.failure for verdict in audit.verdicts}
+    codes = [label.removeprefix("grpc ") for label in found if label.startswith("grpc ")]
+    differing = [
+        code
+        for code in codes
+        if (wrapped := found.get(f"api_core over grpc {code}")) is not None
+        and (bare := found[f"grpc {code}"]) is not None
+        and (bare.retryable, bare.category) != (wrapped.retryable, wrapped.category)
+    ]
+    assert not differing

@@ -87,18 +87,16 @@ def _chains() -> Iterator[Case]:
     yield retry("chain", "a timeout from a cancellation", _timeout_from_cancel, NETWORK, "notes: no cancellation")
     yield retry("chain", "a cycle", _cycle, UNKNOWN, "notes: a cycle guard")
     yield retry("chain", "a hundred deep", _deep, UNKNOWN | NETWORK, "it ends")
-    yield stop("chain", "an exception whose str() fails", lambda _: _Unprintable(), UNKNOWN, "CRIT-1.0", arguable=True)
-    yield retry(
-        "chain", "an exception with a lying status", lambda _: _Liar("x"), UNKNOWN | UPSTREAM, "CRIT-1.0", arguable=True
-    )
+    yield retry("chain", "an exception whose str() fails", lambda _: _Unprintable(), UNKNOWN, "CRIT-1.0, decision 5")
+    yield retry("chain", "an exception with a lying status", lambda _: _Liar("x"), UNKNOWN, "CRIT-1.0, decision 5")
 
 
-class _Unprintable(Exception):  # noqa: N818 - a trap, not an error
+class _Unprintable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
 
-class _Liar(Exception):  # noqa: N818 - a trap, not an error
+class _Liar(Exception):
     status_code = "many"
     headers = 7
 
@@ -109,7 +107,7 @@ class _Liar(Exception):  # noqa: N818 - a trap, not an error
 
 def _bug_in_handler(_: Lab) -> object:
     try:
-        raise TimeoutError("slow")  # noqa: TRY301 - the chain is the case
+        raise TimeoutError("slow")
     except TimeoutError as exc:
         return exc.retry_after_seconds
 
@@ -261,7 +259,7 @@ def _verdicts() -> Iterator[Case]:
 
 def _permanent(_: Lab) -> object:
     try:
-        raise TimeoutError("slow")  # noqa: TRY301 - the chain is the case
+        raise TimeoutError("slow")
     except TimeoutError as exc:
         raise Permanent("it will never be faster") from exc
 

@@ -92,6 +92,20 @@ JSON_ROWS: Final[tuple[tuple[int, str, bool, Any, str], ...]] = (
     (503, "ServiceUnavailable", True, AWAY, "CRIT-1.1"),
     (400, "RequestTimeout", True, AWAY, "a timeout in a 400's clothes"),
     (400, "UnknownOperationException", False, CODE | NOT_FOUND, "a wrong call"),
+    (400, "RequestThrottled", True, RATE_LIMIT, THROTTLE),
+    (503, "EC2ThrottledException", True, RATE_LIMIT | UPSTREAM, THROTTLE),
+    (400, "PriorRequestNotComplete", True, RATE_LIMIT | CONFLICT, THROTTLE),
+    (400, "TransactionInProgressException", True, RATE_LIMIT | CONFLICT, "as botocore's own retries hold"),
+    (429, "ModelNotReadyException", True, RATE_LIMIT | AWAY, "Bedrock warms up"),
+    (408, "ModelTimeoutException", True, AWAY, "Bedrock is late"),
+    (424, "ModelErrorException", True, UPSTREAM | VALIDATION, "the model failed inside"),
+    (400, "ConcurrentModificationException", True, CONFLICT, "an optimistic lock: CRIT-1.4"),
+    (400, "IdempotentParameterMismatchException", False, VALIDATION | CONFLICT, "the same token, other parameters"),
+    (403, "UnauthorizedOperation", False, AUTH, "CRIT-1.6"),
+    (403, "InvalidClientTokenId", False, AUTH, "CRIT-1.6"),
+    (500, "InternalFailure", True, UPSTREAM, "CRIT-1.3"),
+    (503, "ServiceUnavailableException", True, AWAY, "CRIT-1.1"),
+    (402, "ServiceQuotaExceededException", False, VALIDATION | RATE_LIMIT | AUTH, "a quota that no waiting raises"),
 )
 XML_ROWS: Final[tuple[tuple[int, str, bool, Any, str], ...]] = (
     (503, "SlowDown", True, RATE_LIMIT | UPSTREAM, THROTTLE),
@@ -111,7 +125,13 @@ XML_ROWS: Final[tuple[tuple[int, str, bool, Any, str], ...]] = (
     (400, "InvalidRequest", False, VALIDATION, "CRIT-1.5"),
     (416, "InvalidRange", False, VALIDATION, "CRIT-1.5"),
 )
-OPEN: Final = {"LimitExceededException", "PreconditionFailed"}
+OPEN: Final = {
+    "LimitExceededException",
+    "PreconditionFailed",
+    "ModelErrorException",
+    "ServiceQuotaExceededException",
+    "IdempotentParameterMismatchException",
+}
 
 
 def cases() -> Iterator[Case]:
@@ -198,7 +218,7 @@ def _without_credentials(lab: Lab) -> object:
 def _bad_parameter(lab: Lab) -> object:
     dynamo = client("dynamodb", lab.refused)
     try:
-        return dynamo.get_item(TableName=7)
+        return dynamo.get_item(TableName="table", Key=7)
     finally:
         dynamo.close()
 

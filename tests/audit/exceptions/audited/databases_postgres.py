@@ -241,6 +241,27 @@ def _dead(name: str, library: str) -> Iterator[Case]:
         "28000 while connecting, which psycopg gives without a SQLSTATE",
         arguable=name != "asyncpg",
     )
+    yield stop(
+        library,
+        f"{name} wrong password",
+        lambda lab: connect(name, _locked_out(lab)),
+        AUTH,
+        "28P01 while connecting; ING-1.6 where only the words say so",
+        secrets=(PASSWORD,),
+    )
+
+
+def _locked_out(lab: Lab) -> str:
+    """The address of a role whose password is another one than we give."""
+    if not hasattr(lab, "locked_out"):
+        rules = lab.folder / "pg" / "pg_hba.conf"
+        rules.write_text("local all locked scram-sha-256\n" + rules.read_text())
+        other = secret("the", "-right-", "one-1Xy")
+        by_psycopg(lab, f"CREATE ROLE locked LOGIN PASSWORD '{other}'")
+        by_psycopg(lab, "SELECT pg_reload_conf()")
+        by_psycopg(lab, "SELECT pg_sleep(0.1)")
+        lab.locked_out = lab.postgres.replace("://postgres:", f"://locked:{PASSWORD}")
+    return str(lab.locked_out)
 
 
 def _closed(lab: Lab) -> object:
@@ -263,6 +284,16 @@ def _misuse() -> Iterator[Case]:
         _command_timeout,
         AWAY,
         "a timeout: CRIT-1.1",
+    )
+    yield retry(
+        "psycopg",
+        "psycopg connect timeout",
+        lambda lab: psycopg.connect(f"postgresql://u@127.0.0.1:{lab.silent_port}/d", connect_timeout=2),
+        NETWORK,
+        "CRIT-1.1",
+    )
+    yield stop(
+        "psycopg", "psycopg unreadable DSN", lambda _: psycopg.connect("nonsense nonsense"), CODE, "a wrong address"
     )
     yield stop("psycopg", "psycopg wrong placeholders", lambda lab: _placeholders(lab), CODE, "a bug: CRIT-1.9")
     yield stop("psycopg", "psycopg cannot adapt a type", lambda lab: _adapt(lab), CODE, "a bug: CRIT-1.9")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import redis
 import redis.asyncio
+import redis.sentinel
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -47,11 +48,15 @@ REPLIES: Final[tuple[tuple[str, bool, Any, str], ...]] = (
     ("WRONGTYPE Operation against a key holding the wrong kind of value", False, CODE, "notes: WRONGTYPE permanent"),
     ("CROSSSLOT Keys in request don't hash to the same slot", False, CODE, "a bug"),
     ("NOGROUP No such key 'q' or consumer group 'g'", False, CONFIGURATION | NOT_FOUND | VALIDATION, "a missing group"),
+    ("MOVED 3999 127.0.0.1:6381", True, SICK | CONFIGURATION, "the slot is elsewhere now"),
+    ("EXECABORT Transaction discarded because of previous errors.", False, CODE | CONFLICT, "a bug in the transaction"),
+    ("ERR syntax error", False, CODE, "a bug"),
+    ("ERR max number of clients reached", True, SICK | RATE_LIMIT, "a resource ran out"),
     ("MISCONF Redis is configured to save RDB snapshots", True, SICK | CONFIGURATION, "the disk, most often"),
     ("NOREPLICAS Not enough good replicas to write.", True, SICK, "a failover"),
     ("UNKILLABLE Sorry the script already executed write commands", True, SICK, "who knows"),
 )
-OPEN: Final = {"MISCONF", "UNKILLABLE", "NOGROUP"}
+OPEN: Final = {"MISCONF", "UNKILLABLE", "NOGROUP", "MOVED"}
 
 
 def client(lab: Lab, **options: Any) -> redis.Redis:
@@ -102,9 +107,10 @@ def cases() -> Iterator[Case]:
     """All of them."""
     for reply, retryable, categories, reason in REPLIES:
         word = reply.split()[0]
+        label = reply[:20] if word == "ERR" else word
         for name, run in (("redis", using), ("redis awaited", awaiting)):
             yield Case(
-                label=f"{name} {word}",
+                label=f"{name} {label}",
                 library="redis",
                 provoke=run(replying(reply)),
                 retryable=retryable,
@@ -216,6 +222,12 @@ def _blocking_pool(lab: Lab) -> object:
         pool.disconnect()
 
 
+def _sentinel(lab: Lab) -> object:
+    return redis.sentinel.Sentinel(
+        [("127.0.0.1", lab.closed_port)], sentinel_kwargs={"retry": Retry(NoBackoff(), 0)}
+    ).discover_master("primary")
+
+
 def _killed(connection: redis.Redis) -> object:
     return (
         connection.execute_command("CLIENT", "KILL", "ID", connection.client_id(), "SKIPME", "no") and connection.ping()
@@ -249,4 +261,5 @@ def _connections() -> Iterator[Case]:
         "redis", "redis pool is empty", _pool, SICK | RATE_LIMIT, "notes: MaxConnectionsError is a ConnectionError"
     )
     yield retry("redis", "redis blocking pool is empty", _blocking_pool, SICK | RATE_LIMIT, "a resource ran out")
+    yield retry("redis", "redis sentinel without a master", _sentinel, SICK | NOT_FOUND, "a failover", arguable=True)
     yield stop("redis", "redis wrong URL", lambda _: redis.Redis.from_url("http://h/0"), CODE, "a ValueError: CRIT-1.9")

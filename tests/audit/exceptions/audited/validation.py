@@ -262,8 +262,10 @@ def _sockets() -> Iterator[Case]:
         make = retry if retryable else stop
         yield make(
             "websockets", f"websockets handshake answered {status}",
-            lambda lab, status=status: _shake(lab.http.url(status, {"Retry-After": "6"}).replace("http", "ws", 1)), categories,
-            "as the status", **({"retry_after": 6.0} if retryable else {}),
+            lambda lab, status=status: _shake(
+                lab.http.url(status, {"Retry-After": "6"} if status in {429, 503} else {}).replace("http", "ws", 1)
+            ),
+            categories, "as the status", retry_after=6.0 if status in {429, 503} else None,
         )  # fmt: skip
     yield retry(
         "websockets", "websockets refused", lambda lab: _shake(lab.refused.replace("http", "ws")), NETWORK, "CRIT-1.1"

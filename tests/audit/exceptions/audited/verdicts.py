@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FAMILIES: Final = (
     "http_status",
     "http_transport",
+    "http_more",
     "retry_after",
     "models_openai",
     "models_anthropic",
@@ -35,6 +36,7 @@ FAMILIES: Final = (
     "stdlib_os",
     "stdlib_code",
     "chains",
+    "strangers",
     "validation",
 )
 
