@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reprieve.app.judging import classify
-from reprieve.testing.provoke import Provocation, Stage, catalogue
+from reprieve.testing.provoke import NothingFailedError, Provocation, Stage, catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,13 +77,15 @@ def _chosen() -> tuple[Provocation, ...]:
 
 
 def _judge_each(chosen: Sequence[Provocation], console: Console) -> Iterator[Shown]:
+    """Provoke and judge; what does not fail on this machine's network stack is not shown."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Stage() as stage, Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("provoking", total=len(chosen))
         for provocation in chosen:
             bar.update(task, description=f"provoking {provocation.label}")
-            error = stage.provoke(provocation)
-            yield Shown(provocation, error, classify(error))
+            with contextlib.suppress(NothingFailedError):
+                error = stage.provoke(provocation)
+                yield Shown(provocation, error, classify(error))
             bar.advance(task)
 
 
@@ -104,17 +107,17 @@ def _because(failure: Failure) -> Text:
     """The evidence that decided: which rule, and what it read where."""
     deciding = failure.evidence[0]
     links = deciding.link.count(" > ")
-    depth = f", {links} link{'s' if links > 1 else ''} down the chain" if links else ""
+    depth = f", {links} link{'s' if links > 1 else ''} down" if links else ""
     seen = "by type" if deciding.field == "type" else f"{deciding.field} = {deciding.value}"
     return Text(deciding.rule) + Text(f"\n{seen}{depth}", "dim")
 
 
 def _table(shown: Sequence[Shown]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
-    table.add_column("provoked, and what was raised", ratio=4, overflow="fold")
-    table.add_column("error class, category", ratio=3, overflow="fold")
-    table.add_column("retry, scope", ratio=2, overflow="fold")
-    table.add_column("because", ratio=4, overflow="fold")
+    table.add_column("provoked, raised", ratio=41, overflow="fold")
+    table.add_column("error class, category", ratio=24, overflow="fold")
+    table.add_column("retry, scope", ratio=18, overflow="fold")
+    table.add_column("because of", ratio=33, overflow="fold")
     for item, following in zip(shown, [*shown[1:], None], strict=True):
         failure = item.failure
         last = following is None or following.provocation.library != item.provocation.library
@@ -147,9 +150,13 @@ def main() -> int:
     started = time.perf_counter()
     chosen = _chosen()
     left_out = sorted({package for item in chosen for package in item.missing})
-    shown = list(_judge_each([item for item in chosen if not item.missing], console))
+    tried = [item for item in chosen if not item.missing]
+    shown = list(_judge_each(tried, console))
     console.print(_table(shown))
     console.print(_summary(shown, time.perf_counter() - started))
+    if len(shown) < len(tried):
+        unfailing = {item.label for item in tried} - {item.provocation.label for item in shown}
+        console.print(f"Did not fail on this machine: {', '.join(sorted(unfailing))}.")
     if left_out:
         console.print(f"Left out, since not installed: {', '.join(left_out)}.")
     console.print("Judge one of your own: `reprieve classify --help`.", highlight=False)
