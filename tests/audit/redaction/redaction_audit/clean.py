@@ -31,14 +31,16 @@ _PACKAGES = (
     "botocore", "pydantic", "httpcore", "h11", "rich", "aiohttp", "slack_sdk", "anyio", "pytest", "hypothesis",
 )  # fmt: skip
 _PER_PACKAGE = 5
+_CHATTY = {"openai", "anthropic", "google-genai", "litellm", "instructor"}
+"""Distributions whose description quotes chats."""
 _LONGEST = 14_000
 _SECRET_NAME = r"(?:passw|pwd|passphrase|secret|token|api[-_ ]?key|private|credential|auth|cookie|session|\bkey)"
 # A line with a literal beside such a name, an address or a number of someone's is open to argument: it is left out.
 _ARGUABLE = re.compile(
-    r"[\w.+-]+@[\w-]+\.\w|://[^/\s\"']*@|PRIVATE KEY|\beyJ|\bAKIA|\+\d{1,3}[ (-]\d|\d{3}-\d{2}-\d{4}|\(\d{3}\) ?\d{3}"
+    r"[\w.+-]+@[\w$-]+[.{]\w|://[^/\s\"']*@|PRIVATE KEY|\beyJ|\bAKIA|\+\d{1,3}[ (-]\d|\d{3}-\d{2}-\d{4}|\(\d{3}\) ?\d{3}"
     rf"|{_SECRET_NAME}\w*[\"'\]]*\s*[:=,]\s*(?:[bru]*[\"'`<]|\w*\d)"
     rf"|{_SECRET_NAME}\w* (?:is |was )?[\"'`]"
-    r"|(?:prompts?|contents?|text|message|system|user|name|address|phone|birth\w*)[\"']?\s*[:=]\s*[bruf]*[\"']"
+    r"|(?:prompts?|contents?|instructions|input|text|message|system|user|name|address|phone|birth\w*)[\"']?\s*[:=]\s*[bruf]*[\"']"
     r"|cookie: \w+=|(?:Basic|Bearer) [\w+/=-]{8}|passw\S* \S*\d|login \S+ passw"
     r"|AUTH|LOGIN|\bPASS\b|IDENTIFIED",
     re.IGNORECASE,
@@ -72,6 +74,8 @@ def libraries() -> Iterator[str]:
 def documents() -> Iterator[str]:
     """The descriptions of installed distributions: Markdown and reStructuredText."""
     for distribution in sorted(importlib.metadata.distributions(), key=lambda found: str(found.metadata["Name"])):
+        if distribution.metadata["Name"] in _CHATTY:
+            continue
         text = distribution.read_text("METADATA") or ""
         _, _, description = text.partition("\n\n")
         yield _without_arguable(description[: _LONGEST // 2])

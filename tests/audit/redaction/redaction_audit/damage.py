@@ -42,12 +42,12 @@ def damage(texts: Iterable[tuple[str, str]], redact: Callable[[str], str]) -> Da
 
 
 def _taken(text: str, output: str) -> list[tuple[str, str]]:
-    """Each marker with the line that it cut."""
+    """Each marker with what it took, and a little of what stood around."""
     at, places = 0, []
     pieces = MARKER.split(output)
-    for literal, label in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+    literals = pieces[::2]
+    for literal, label, following in zip(literals, pieces[1::2], literals[1:], strict=False):
         at = max(at, text.find(literal, at)) + len(literal)
-        if label:
-            start = text.rfind("\n", 0, at) + 1
-            places.append((label, text[start : text.find("\n", at) if "\n" in text[at:] else len(text)][:200]))
+        end = text.find(following, at) if following else len(text)
+        places.append((label, f"{text[max(0, at - 50) : at]}>>>{text[at:end][:80]}<<<{text[end : end + 25]}"))
     return places
