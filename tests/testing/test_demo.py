@@ -63,7 +63,7 @@ def test_an_unknown_label_is_refused(wrong):
 
 
 def test_an_unknown_library_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match="no library is named 'htttpx'.*; there are: httpx, "):
+    with pytest.raises(ValueError, match=r"no library is named 'htttpx'.*; there are: httpx, "):
         catalogue({"htttpx"})
 
 

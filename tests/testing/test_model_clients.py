@@ -26,7 +26,7 @@ EXPECTED = {
         "timeout": "anthropic.APITimeoutError",
         "body cut short": "anthropic.APIConnectionError",
         "connection refused": "anthropic.APIConnectionError",
-        "overloaded_error in a stream": "anthropic.APIStatusError",
+        "overloaded in a stream": "anthropic.APIStatusError",
         "api_error in a stream": "anthropic.APIStatusError",
     },
     "google-genai": {
@@ -143,7 +143,7 @@ def test_the_html_of_a_gateway_is_the_body_of_an_openai_error(fail):
         ("request_too_large", 413, "request_too_large"),
         ("api_error", 500, "api_error"),
         ("timeout_error", 504, "timeout_error"),
-        ("overloaded_error in a stream", 200, "overloaded_error"),
+        ("overloaded in a stream", 200, "overloaded_error"),
         ("api_error in a stream", 200, "api_error"),
     ],
 )

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reprieve.app.judging import classify
+from reprieve.core.failure import ErrorClass, Scope
 from reprieve.testing.provoke import NothingFailedError, Provocation, Stage, catalogue
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _PIPED_WIDTH: Final = 120
 _NARROWEST: Final = 80
+_LONGEST_CLASS: Final = max(map(len, ErrorClass))
+_LONGEST_SCOPE: Final = max(map(len, Scope))
 
 SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "httpx": (
@@ -54,7 +57,7 @@ SHOWN: Final[Mapping[str, tuple[str, ...]]] = {
         "overloaded_error",
         "credit balance too low",
         "prompt too long",
-        "overloaded_error in a stream",
+        "overloaded in a stream",
         "authentication_error",
     ),
     "smtplib": ("451 at MAIL", "550 at RCPT", "535 at AUTH", "552 at the message", "hung up at the message"),
@@ -91,16 +94,15 @@ def _judge_each(chosen: Sequence[Provocation], console: Console) -> Iterator[Sho
 
 def _retry(failure: Failure) -> Text:
     if not failure.retryable:
-        first = Text("no", "red")
+        verdict = ("no", "red")
     elif failure.requires_idempotent:
-        first = Text("if idempotent", "yellow")
+        verdict = ("if idempotent", "yellow")
     elif failure.retry_after is None:
-        first = Text("yes", "green")
+        verdict = ("yes", "green")
     else:
-        first = Text(f"yes, after {failure.retry_after:g} s", "green")
-    second = Text(f"\n{failure.scope.value.replace('_', ' ')}", "dim")
-    unknown = Text("\noutcome unknown", "yellow") if failure.outcome_unknown else Text()
-    return first + second + unknown
+        verdict = (f"yes, after {failure.retry_after:g} s", "green")
+    unknown = ("\noutcome unknown", "yellow") if failure.outcome_unknown else ""
+    return Text.assemble(verdict, (f"\n{failure.scope.value.replace('_', ' ')}", "dim"), unknown)
 
 
 def _because(failure: Failure) -> Text:
@@ -109,21 +111,21 @@ def _because(failure: Failure) -> Text:
     links = deciding.link.count(" > ")
     depth = f", {links} link{'s' if links > 1 else ''} down" if links else ""
     seen = "by type" if deciding.field == "type" else f"{deciding.field} = {deciding.value}"
-    return Text(deciding.rule) + Text(f"\n{seen}{depth}", "dim")
+    return Text.assemble(deciding.rule.removeprefix("builtins."), (f"\n{seen}{depth}", "dim"))
 
 
 def _table(shown: Sequence[Shown]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False)
-    table.add_column("provoked, raised", ratio=41, overflow="fold")
-    table.add_column("error class, category", ratio=24, overflow="fold")
-    table.add_column("retry, scope", ratio=18, overflow="fold")
-    table.add_column("because of", ratio=33, overflow="fold")
+    table = Table(box=box.SIMPLE_HEAD, expand=True, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("provoked, raised", ratio=4, overflow="fold")
+    table.add_column("error class, category", width=_LONGEST_CLASS)
+    table.add_column("retry, scope", width=_LONGEST_SCOPE)
+    table.add_column("because of", ratio=4, overflow="fold")
     for item, following in zip(shown, [*shown[1:], None], strict=True):
         failure = item.failure
         last = following is None or following.provocation.library != item.provocation.library
         table.add_row(
-            Text(item.provocation.label, "bold") + Text(f"\n{type(item.error).__name__}", "dim"),
-            Text(failure.error_class) + Text(f"\n{failure.category.value}", "dim"),
+            Text.assemble((item.provocation.label, "bold"), (f"\n{type(item.error).__name__}", "dim")),
+            Text.assemble(failure.error_class, (f"\n{failure.category.value}", "dim")),
             _retry(failure),
             _because(failure),
             end_section=last,

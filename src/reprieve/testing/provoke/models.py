@@ -152,7 +152,7 @@ def provocations() -> Iterator[Provocation]:
         yield Provocation("openai", situation, partial(_play, partial(_openai, mode=mode), reply, PATIENT))
     yield from _of("anthropic", _anthropic, _ANTHROPIC)
     for situation, reply in (
-        ("overloaded_error in a stream", replies.anthropic.stream_error()),
+        ("overloaded in a stream", replies.anthropic.stream_error()),
         ("api_error in a stream", replies.anthropic.stream_error("api_error", "Internal server error")),
     ):
         yield Provocation("anthropic", situation, partial(_play, partial(_anthropic, stream=True), reply, PATIENT))
