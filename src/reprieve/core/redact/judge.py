@@ -125,6 +125,7 @@ def _person(content: bytes) -> bool:
 
 _KEYWORDS: Final = re.compile(rb"[ \t]+(?:or|and|if|else|is|in|not|for|as)\b")
 _IN_TRACEBACK: Final = re.compile(rb'\s*File "[^"\n]*", line \d+')
+_ARGUMENTS: Final = re.compile(rb"[\w\]]\((?:[^()]|\([^()]*\))*\Z|^[ \t]*(?:[a-z_]+=[^=]*,[ \t]*)*\Z")
 _ROOTS: Final = (
     b"self.",
     b"cls.",
@@ -178,8 +179,7 @@ def _expression(data: bytes, key_start: int, end: int) -> bool:
     before = data[max(line_start, key_start - 200) : key_start]
     left = before.rstrip(b" \t")
     right = data[end : end + 12]
-    argument = left[-1:] in (b"(", b",") and b"=" not in left[-40:].partition(b"(")[0][-1:]
-    if (argument and right[:1] in (b",", b")")) or _KEYWORDS.match(right):
+    if _KEYWORDS.match(right) or (right[:1] in (b",", b")") and _ARGUMENTS.search(left)):
         return True
     above = data.rfind(b"\n", 0, max(0, line_start - 1)) + 1
     return bool(_IN_TRACEBACK.match(data, above, max(above, line_start))) and before[:4].isspace()

@@ -10,6 +10,7 @@ from reprieve.core.redact.keys import Kind, kind_of
 from reprieve.core.redact.patterns import Span, compiled
 from reprieve.core.redact.values import (
     MARKER,
+    Quote,
     Value,
     bare,
     block,
@@ -51,42 +52,21 @@ _CLOSE: Final = _QUOTES + rb"*(?:\]|%5[Dd])*"
 _ASSIGN: Final = _CLOSE + rb"[ \t]*(?:=>|:=|->|[:=]|%3[AaDd])[ \t]*"
 _PAIR: Final = _QUOTES + rb"+[ \t]*,[ \t]*"
 _NAMED: Final = (
-    rb"(?:" + _QUOTES + rb"|,|</(?:key|name)>)*\s+(?:-[ \t]+)?" + _QUOTES + rb"*value" + _QUOTES + rb"*[ \t]*[:=][ \t]*"
+    rb"(?:"
+    + _QUOTES
+    + rb"|,|</(?:key|name)>)*(?:\s|\\+[nr])+(?:-[ \t]+)?"
+    + _QUOTES
+    + rb"*value"
+    + _QUOTES
+    + rb"*[ \t]*[:=][ \t]*"
 )
 _NAMED_TIGHT: Final = _QUOTES + rb"+,\s*" + _QUOTES + rb"+value" + _QUOTES + rb"+[ \t]*[:=][ \t]*"
 _PART: Final = _QUOTES + rb"+(?:\r?\n|(?:\\+r)?\\+n){2}"
-_KEY: Final = (
-    rb"(?i)("
-    + WORDS
-    + rb"[\w-]*)(?:("
-    + _ASSIGN
-    + rb")|("
-    + _PAIR
-    + rb")|(>)|("
-    + _NAMED
-    + rb"|"
-    + _NAMED_TIGHT
-    + rb"|"
-    + _PART
-    + rb"))"
-)
-_FLAG: Final = rb"(?i)[\s'\"\[(]--?([\w-]*" + WORDS + rb"[\w-]*)['\"]?[ \t]+"
+_ELSEWHERE: Final = b"|".join((_NAMED, _NAMED_TIGHT, _PART))
+_KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|(>))" % (WORDS, _ELSEWHERE, _ASSIGN, _PAIR)
+_FLAG: Final = rb"(?i)(?:^|[\s'\"\[(]|\\n)--?([\w-]*" + WORDS + rb"[\w-]*)['\"]?[ \t]+"
 
-TRIGGER: Final = (
-    rb"(?i)"
-    + WORDS
-    + rb"[\w-]*(?:"
-    + _ASSIGN
-    + rb"|"
-    + _PAIR
-    + rb"|>|"
-    + _NAMED
-    + rb"|"
-    + _NAMED_TIGHT
-    + rb"|"
-    + _PART
-    + rb")"
-)
+TRIGGER: Final = _KEY
 FLAG_TRIGGER: Final = _FLAG
 
 _IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
@@ -96,6 +76,8 @@ _SECRET_WRAPPER: Final = re.compile(rb"(?i)[\w.]*(?:secret|password|token|auth|k
 _SCHEME: Final = re.compile(
     rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|ntlm|hawk|aws4-hmac-sha256|genie-?key|bot|oauth|key|splunk|sso-key|dpop|jwt|session|private-token|macaroon|googlelogin|sharedkey\w*|hmac\w*)[ \t:=]+(?=\S)"
 )
+_DIGEST: Final = re.compile(rb"(?i)digest ")
+_QUOTE: Final = re.compile(rb"""\\*["']""")
 _NEXT_LINE: Final = re.compile(rb"[ \t]*\r?\n([ \t]*)")
 _LIST_ITEM: Final = re.compile(rb"[\s,]*+")
 _FIELD: Final = re.compile(rb"[\w.-]{1,60}[ \t]*[:=]|- ")
@@ -119,13 +101,13 @@ def spans(data: bytes) -> Iterator[Span]:
     while (match := pattern.search(data, pos)) is not None:
         start, end, after = match.start(1), match.end(1), match.end()
         pos = after
-        if match.start(4) >= 0 and not _opens_element(data, start):
+        if match.start(5) >= 0 and not _opens_element(data, start):
             continue
         start, name = _whole_name(data, start, end)
         kind = kind_of(name)
         if kind is None or data.startswith(b":", after):
             continue
-        separator = b"," if match.start(3) >= 0 else data[end:after]
+        separator = b"," if match.start(4) >= 0 else data[end:after]
         for span in _values(data, start, name, kind, separator, after):
             pos = max(pos, span.end)
             yield span
@@ -179,7 +161,7 @@ def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
         if _SECRET_WRAPPER.match(data, pos):
             yield from _members(data, start, name, kind, wrapper.end() - 1)
         return
-    value = _value(data, start, name, kind, separator, pos)
+    value = _value(data, start, kind, separator, pos)
     if value is None or not telling(data, start, name, kind, value):
         return
     begin = value.start
@@ -205,7 +187,7 @@ def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iter
         pos = _LIST_ITEM.match(data, pos).end()  # type: ignore[union-attr]  # it matches the empty string too
 
 
-def _value(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Value | None:
+def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> Value | None:
     """Read the value after the separator, on the next line too where it can only be there."""
     if (scalar := _BLOCK.match(data, pos)) is not None and b":" in separator:
         line = data.rfind(b"\n", 0, start) + 1
@@ -235,9 +217,11 @@ def _header(data: bytes, start: int, pos: int) -> Value:
     mark = before[-1:]
     if mark in (b'"', b"'"):
         escapes = len(before[:-1]) - len(before[:-1].rstrip(b"\\"))
-        from_quote = string_end(data, quote_at(data, start - 1 - escapes)._replace(start=pos))  # type: ignore[union-attr]  # it is one
-        return Value(pos, min(from_quote, max(value.end, pos)), quoted=False)
-    return value
+        return Value(pos, min(string_end(data, Quote(mark, escapes, pos)), value.end), quoted=False)
+    if _DIGEST.match(data, pos):
+        return value
+    quote = _QUOTE.search(data, pos, value.end)
+    return value if quote is None else Value(pos, quote.start(), quoted=False)
 
 
 def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, line_start: bool = False) -> Value:
