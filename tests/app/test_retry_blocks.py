@@ -117,18 +117,18 @@ def test_what_ends_a_program_leaves_a_block_at_once(clock):
 
 
 def test_a_body_outside_its_attempt_is_refused_instead_of_looping_for_ever(clock):
-    def plain() -> None:
-        for _ in attempts(THREE, clock=clock):
-            pass
-
-    async def asynchronous() -> None:
-        async for _ in attempts(THREE, clock=clock):
-            pass
-
+    turns = iter(attempts(THREE, clock=clock))
+    next(turns)
     with pytest.raises(UsageError, match="with attempt"):
-        plain()
-    with pytest.raises(UsageError, match="with attempt"):
-        asyncio.run(asynchronous())
+        next(turns)
+
+    async def main() -> None:
+        turns = aiter(attempts(THREE, clock=clock))
+        await anext(turns)
+        with pytest.raises(UsageError, match="with attempt"):
+            await anext(turns)
+
+    asyncio.run(main())
 
 
 def test_a_plain_block_may_not_declare_a_timeout():

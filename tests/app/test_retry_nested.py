@@ -127,6 +127,33 @@ def test_an_inner_failure_that_was_never_retried_is_judged_by_the_outer_profile(
     assert len(calls) == 3
 
 
+def test_what_the_inner_retry_held_hopeless_is_judged_by_the_outer_profile(clock):
+    calls: list[int] = []
+
+    def work() -> None:
+        calls.append(1)
+        raise ValueError
+
+    inner = retry("criticizer", clock=clock)(work)
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no message to match
+        retry("ingestion", clock=clock)(lambda: inner())()  # noqa: PLW0108 - a function of its own around it
+    assert len(calls) == 3
+
+
+def test_what_the_outer_retry_holds_hopeless_is_no_case_of_nesting(clock):
+    calls, events = [], []
+
+    def work() -> None:
+        calls.append(1)
+        raise ValueError
+
+    inner = retry("ingestion", clock=clock)(work)
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no message to match
+        retry("criticizer", clock=clock, hooks=events.append)(lambda: inner())()  # noqa: PLW0108 - as above
+    assert len(calls) == 3
+    assert [event.reason for event in events] == ["non_retryable"]
+
+
 def test_each_place_warns_once(clock):
     inner = retry(THREE, clock=clock)(failing([]))
 
