@@ -35,6 +35,11 @@ _SAYS_HOW: Final = frozenset({
     ErrorClass.TLS_INVALID, ErrorClass.DNS_FAILURE, ErrorClass.CONNECTION_REFUSED, ErrorClass.CONNECTION_RESET,
     ErrorClass.NETWORK_TIMEOUT, ErrorClass.RESOURCE_EXHAUSTED,
 })  # fmt: skip
+_NEVER_SENT: Final = tuple(
+    f"{package}.{name}"
+    for package in ("httpx", "httpx2", "httpcore", "httpcore2")
+    for name in ("UnsupportedProtocol", "LocalProtocolError", "InvalidURL")
+)
 _HEARD_BY_INGESTION: Final = frozenset({
     Category.NETWORK, Category.RATE_LIMIT, Category.UPSTREAM, Category.AUTH, Category.VALIDATION, Category.UNKNOWN,
 })  # fmt: skip
@@ -101,7 +106,7 @@ def is_passage(exc: BaseException) -> bool:
     if not isinstance(exc, Exception):
         return True
     kind = type(exc)
-    return kind.__name__ == "CancelledError" and kind.__module__.partition(".")[0] in ("asyncio", "concurrent")
+    return kind.__name__ == "CancelledError" and str(kind.__module__).partition(".")[0] in ("asyncio", "concurrent")
 
 
 def _judge(exc: BaseException, context: Context) -> _Judged:
@@ -132,6 +137,7 @@ def _refined(outer: _Judged, inner: _Judged) -> _Judged:
             takes = inner.finding.error_class is ErrorClass.TLS_INVALID
         case _:
             takes = inner.finding.error_class in _SAYS_HOW and inner.finding.weight is not Weight.WRAPPER
+            takes = takes or inner.finding.rule.startswith(_NEVER_SENT)
     if not takes:
         return outer
     return _Judged(inner.finding, inner.path, (*outer.before, _evidence(outer)))

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 _ERROR_STATUS = range(100, 600)
 _BODY_LIMIT = 65_536
-_HEADER_SOURCES = ("headers", "response_headers", "resp_headers")
+_HEADER_SOURCES = ("headers", "response_headers", "litellm_response_headers")
 
 
 def attribute(thing: object, name: str) -> object:
@@ -83,7 +83,7 @@ def headers_of(thing: object) -> object:
             continue
         for name in _HEADER_SOURCES:
             found = attribute(holder, name)
-            if found is not None and not callable(found):
+            if found and not callable(found):  # an empty mapping is a gateway's stand-in for an answer
                 return found
     return None
 
@@ -154,7 +154,7 @@ def parse(body: str | bytes) -> object:
 def type_names(kind: type) -> tuple[str, ...]:
     """`package.Class` of a class and its bases, the most special first, without object and the roots."""
     return tuple(
-        f"{base.__module__.partition('.')[0]}.{base.__name__}"
+        f"{str(base.__module__).partition('.')[0]}.{base.__name__}"
         for base in kind.__mro__
         if base not in (object, BaseException, Exception)
     )

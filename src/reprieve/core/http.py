@@ -57,7 +57,7 @@ def of_status(status: int, headers: object, now: float) -> Finding | None:
     else:
         return None
     wait = retry_after(headers, now)
-    if status == 403 and _is_limited(headers, wait):  # noqa: PLR2004 - GitHub's way to say 429
+    if status == 403 and _is_limited(headers, wait):  # noqa: PLR2004 - GitHub says 429 so
         found = STATUSES[429]
     if found.error_class is ErrorClass.RATE_LIMITED and wait is None:
         wait = _reset_at(headers, now)
@@ -70,7 +70,8 @@ def of_status(status: int, headers: object, now: float) -> Finding | None:
 
 
 def _is_limited(headers: object, wait: float | None) -> bool:
-    return wait is not None or header(headers, "x-ratelimit-remaining") == "0"
+    remaining = header(headers, "x-ratelimit-remaining")
+    return remaining == "0" or (wait is not None and remaining is not None)
 
 
 def _reset_at(headers: object, now: float) -> float | None:

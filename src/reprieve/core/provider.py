@@ -29,6 +29,8 @@ STRONG: Final[dict[str, ErrorClass]] = {
     "rate_limit": _of.RATE_LIMITED,
     "rate-limited": _of.RATE_LIMITED,
     "too_many_requests": _of.RATE_LIMITED,
+    "ratelimitexceeded": _of.RATE_LIMITED,
+    "userratelimitexceeded": _of.RATE_LIMITED,
     "resource_exhausted": _of.RATE_LIMITED,
     "overloaded_error": _of.OVERLOADED,
     "overloaded": _of.OVERLOADED,
@@ -107,6 +109,7 @@ _SENTENCES: Final = (
      _of.POLICY_REJECTED, "policy"),
     (re.compile(r"api key not valid|invalid api key|incorrect api key|invalid x-api-key", re.IGNORECASE), _of.AUTH_DENIED, "key"),
 )  # fmt: skip
+_LIMIT = re.compile(r"(?:api|you have exceeded an?|.{0,20}secondary|user|project)[\w ]{0,30} rate limit", re.IGNORECASE)
 _SENTENCE_STATUSES = frozenset({None, 200, 400, 403, 413, 422, 429})
 
 
@@ -163,13 +166,6 @@ def delay_in(body: object) -> float | None:
     return None
 
 
-def of_code(code: str, *, weak: bool) -> ErrorClass | None:
-    """What a provider's code means."""
-    key = code.rpartition("#")[2].rpartition(":")[0].lower() or code.lower()
-    found = STRONG.get(key) or STRONG.get(code.lower())
-    return found or (WEAK.get(code.lower()) if weak else None)
-
-
 def of_response(
     status: int | None, headers: object, body: object, now: float, *, message: str = "", model: bool = False
 ) -> Finding | None:
@@ -177,21 +173,35 @@ def of_response(
     by_status = None if status is None else http.of_status(status, headers, now)
     wait = http.retry_after(headers, now)
     wait = delay_in(body) if wait is None else wait
-    for field, code in codes_in(body):
-        found = of_code(code, weak=by_status is None)
-        if found is not None:
-            chosen = _with_code(found, by_status, field, code)
-            return chosen.but(retry_after=chosen.retry_after if wait is None else wait, status=status)
     own = message_in(body) or message
-    by_sentence = _of_sentence(own, status) if model else None
-    if by_sentence is not None:
-        return by_sentence.but(status=status, retry_after=wait)
-    if by_status is not None and status == 403 and "rate limit" in own.lower():  # noqa: PLR2004 - GitHub's secondary limit
-        by_status = by_status.but(error_class=_of.RATE_LIMITED, field="body.message", rule="http.403.limit")
-    if by_status is None:
+    found = (
+        _by_code(body, STRONG, by_status)
+        or (_of_sentence(own, status) if model else None)
+        or (_of_limit(own) if by_status is not None and by_status.error_class is _of.PERMISSION_DENIED else None)
+        or _as_the_status(body, by_status)
+        or _by_code(body, WEAK, None)
+    )
+    if found is None:
         return None
-    first = next(codes_in(body), (None, None))[1]
-    return by_status.but(retry_after=by_status.retry_after if wait is None else wait, code=first)
+    return found.but(status=status, retry_after=found.retry_after if wait is None else wait)
+
+
+def _as_the_status(body: object, by_status: Finding | None) -> Finding | None:
+    return None if by_status is None else by_status.but(code=next((code for _field, code in codes_in(body)), None))
+
+
+def _by_code(body: object, table: Mapping[str, ErrorClass], by_status: Finding | None) -> Finding | None:
+    for field, code in codes_in(body):
+        found = table.get(code.rpartition("#")[2].lower())
+        if found is not None:
+            return _with_code(found, by_status, field, code)
+    return None
+
+
+def _of_limit(message: str) -> Finding | None:
+    if _LIMIT.match(message) is None:
+        return None
+    return Finding(_of.RATE_LIMITED, rule="http.403.limit", field="body.message", value="rate limit")
 
 
 def _with_code(error_class: ErrorClass, by_status: Finding | None, field: str, code: str) -> Finding:

@@ -6,7 +6,7 @@ import errno
 from typing import Final
 
 from reprieve.core import provider
-from reprieve.core.facts import attribute, headers_of, integer, words_of
+from reprieve.core.facts import attribute, headers_of, integer, text_of, words_of
 from reprieve.core.failure import ErrorClass, Scope, Severity
 from reprieve.core.finding import Finding, Rules, Weight
 
@@ -50,7 +50,7 @@ _BAD_CERTIFICATE_REASONS = (
     "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_BAD_CERTIFICATE",
     "TLSV1_ALERT_PROTOCOL_VERSION", "SSLV3_ALERT_HANDSHAKE_FAILURE", "TLSV13_ALERT_CERTIFICATE_REQUIRED",
     "KEY_VALUES_MISMATCH", "UNKNOWN_PROTOCOL", "UNSAFE_LEGACY_RENEGOTIATION_DISABLED", "RECORD_LAYER_FAILURE",
-    "CERTIFICATE_UNKNOWN", "UNRECOGNIZED_NAME", "DH_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "PEM_LIB", "NO_START_LINE",
+    "CERTIFICATE_UNKNOWN", "UNRECOGNIZED_NAME", "DH_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "PEM_LIB", "NO_START_LINE", "no start line", "does not contain a certificate",
 )  # fmt: skip
 
 
@@ -79,7 +79,9 @@ def of_tls(exc: BaseException, _now: float) -> Finding:
     text = words_of(exc)
     if "timed out" in text:
         return Finding(_of.NETWORK_TIMEOUT, rule="tls.timeout", field="args", value="timed out")
-    if any(name in reason or name in text for name in _BAD_CERTIFICATE_REASONS):
+    if text_of(attribute(exc, "library")) in ("X509", "PEM", "ASN1") or any(
+        name in reason or name in text for name in _BAD_CERTIFICATE_REASONS
+    ):
         return Finding(_of.TLS_INVALID, rule="tls.invalid", field="reason", value=reason[:60] or "certificate")
     return Finding(
         _of.CONNECTION_RESET, rule="tls.broken", field="reason", value=reason[:60], outcome_unknown=True,

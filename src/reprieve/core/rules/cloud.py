@@ -111,9 +111,8 @@ def of_api_core(exc: BaseException, now: float) -> Finding | None:
             rule=f"grpc.{name}", field="grpc_status_code", value=name, code=name, status=status
         )
     else:
-        finding = (
-            None if status is None else http.of_status(status, attribute(attribute(exc, "response"), "headers"), now)
-        )
+        headers = attribute(attribute(exc, "response"), "headers")
+        finding = provider.of_response(status, headers, {"errors": attribute(exc, "errors")}, now)
     if finding is None:
         return None
     return finding.but(retry_after=finding.retry_after if finding.retry_after is not None else _detail_delay(exc, now))

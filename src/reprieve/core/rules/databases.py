@@ -25,7 +25,6 @@ SQLSTATES: Final[dict[str, Finding]] = {
     "0A000": _BUG,
     "21000": _BUG,
     "23505": _CONFLICT,
-    "23P01": _CONFLICT,
     "25006": Finding(_of.DATABASE_UNAVAILABLE, scope=Scope.NEW_CONNECTION),
     "25P02": Finding(_of.BUG),
     "25P03": _LOST,
@@ -192,7 +191,7 @@ _REDIS_WORDS: Final[dict[str, Finding]] = {
     "NOREPLICAS": _GONE, "MISCONF": _RESOURCE, "OOM": _RESOURCE, "MOVED": _GONE, "ASK": _GONE, "UNBLOCKED": _GONE,
     "NOPERM": _DENIED, "NOAUTH": Finding(_of.AUTH_DENIED), "WRONGPASS": Finding(_of.AUTH_DENIED),
     "WRONGTYPE": _BUG, "NOSCRIPT": _BUG, "CROSSSLOT": _BUG, "EXECABORT": _BUG, "BUSYGROUP": _CONFLICT,
-    "NOGROUP": Finding(_of.NOT_FOUND), "BUSYKEY": _CONFLICT, "NOTBUSY": _BUG, "ERR": _BUG, "NOPROTO": _CONFIG,
+    "NOGROUP": Finding(_of.NOT_FOUND), "BUSYKEY": _CONFLICT, "NOTBUSY": _BUG, "UNKILLABLE": _LOCKED, "ERR": _BUG, "NOPROTO": _CONFIG,
 }  # fmt: skip
 
 

@@ -31,8 +31,7 @@ def of_requests(exc: BaseException, now: float) -> Finding:
 
 def of_proxy(exc: BaseException, _now: float) -> Finding:
     """A proxy that refused: its status stands in the words only ("407 Proxy Authentication Required")."""
-    words = words_of(exc)[:2000]
-    if "407" in words:
+    if "407 proxy authentication" in words_of(exc)[:2000].lower():
         return Finding(_of.AUTH_DENIED, rule="proxy.407", field="args", value="407", status=407)
     return _UNSENT
 
@@ -40,9 +39,16 @@ def of_proxy(exc: BaseException, _now: float) -> Finding:
 def of_aiohttp_answer(exc: BaseException, now: float) -> Finding:
     """Aiohttp's ClientResponseError; status 0 means that the answer could not be read."""
     status = integer(attribute(exc, "status"))
-    if not status:
+    if not status or not headers_of(exc):  # the client invents a 400 for an answer that it cannot parse
         return _GARBLED
     return provider.of_response(status, headers_of(exc), None, now) or _GARBLED.but(status=status)
+
+
+def of_content_type(exc: BaseException, now: float) -> Finding:
+    """An answer that is no JSON: an error page by its status, else a contract that is not kept."""
+    status = integer(attribute(exc, "status"))
+    found = None if status is None else provider.of_response(status, headers_of(exc), None, now)
+    return found or Finding(_of.SCHEMA_INVALID)
 
 
 def of_closed_websocket(exc: BaseException, _now: float) -> Finding:
@@ -161,7 +167,7 @@ RULES: Rules = {
     "aiohttp.ClientResponseError": of_aiohttp_answer,
     "aiohttp.ClientHttpProxyError": of_aiohttp_answer,
     "aiohttp.WSServerHandshakeError": of_aiohttp_answer,
-    "aiohttp.ContentTypeError": Finding(_of.SCHEMA_INVALID),
+    "aiohttp.ContentTypeError": of_content_type,
     "aiohttp.TooManyRedirects": _LOOP,
     "aiohttp.ConnectionTimeoutError": _SLOW_CONNECT,
     "aiohttp.SocketTimeoutError": _SLOW,

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from reprieve.core import http, provider
-from reprieve.core.facts import attribute, body_of, headers_of, integer, item, status_of, text_of
+from reprieve.core.facts import attribute, body_of, headers_of, integer, item, status_of, text_of, words_of
 from reprieve.core.failure import ErrorClass, Severity
 from reprieve.core.finding import Finding, Rules, Weight
 
@@ -58,6 +58,11 @@ def of_smtp(exc: BaseException, _now: float) -> Finding:
     number = attribute(exc, "code") if number is None else number
     words = attribute(exc, "smtp_error") or attribute(exc, "message")
     return of_reply(number if isinstance(number, int) else None, words)
+
+
+def of_disconnect(exc: BaseException, _now: float) -> Finding:
+    """A connection that went away; or one that never was, which is a bug."""
+    return _BUG if "run connect() first" in words_of(exc).lower() else _BROKEN
 
 
 def of_sender(exc: BaseException, now: float) -> Finding:
@@ -165,7 +170,7 @@ RULES: Rules = {
     "smtplib.SMTPSenderRefused": of_sender,
     "smtplib.SMTPRecipientsRefused": of_recipients,
     "smtplib.SMTPResponseException": of_smtp,
-    "smtplib.SMTPServerDisconnected": _BROKEN,
+    "smtplib.SMTPServerDisconnected": of_disconnect,
     "smtplib.SMTPNotSupportedError": _CONFIG,
     "smtplib.SMTPException": _BROKEN,
     "aiosmtplib.SMTPRecipientsRefused": of_recipients,
@@ -173,7 +178,7 @@ RULES: Rules = {
     "aiosmtplib.SMTPConnectTimeoutError": Finding(_of.NETWORK_TIMEOUT),
     "aiosmtplib.SMTPTimeoutError": Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True),
     "aiosmtplib.SMTPResponseException": of_smtp,
-    "aiosmtplib.SMTPServerDisconnected": _BROKEN,
+    "aiosmtplib.SMTPServerDisconnected": of_disconnect,
     "aiosmtplib.SMTPConnectError": Finding(_of.CONNECTION_REFUSED, weight=Weight.TRANSPORT),
     "aiosmtplib.SMTPNotSupported": _CONFIG,
     "aiosmtplib.SMTPException": _BROKEN,

@@ -104,8 +104,6 @@ RULES: Rules = {
     "openai.OpenAIError": of_missing_key,
     "anthropic.AnthropicError": of_missing_key,
     "google.APIError": of_google,
-    "google.ClientError": of_google,
-    "google.ServerError": of_google,
     "google.UnknownFunctionCallArgumentError": _OUTPUT,
     "google.FunctionInvocationError": _BUG,
     "google.UnsupportedFunctionError": _BUG,
@@ -123,6 +121,8 @@ RULES: Rules = {
     "litellm.UnsupportedParamsError": Finding(_of.REQUEST_REJECTED, status=400),
     "litellm.APIConnectionError": of_gateway_connection,
     "litellm.APIError": of_gateway,
+    "litellm.OpenAIError": of_gateway,
+    "litellm.BaseLLMException": of_gateway,
     **{
         f"litellm.{name}": of_gateway
         for name in [
