@@ -94,6 +94,11 @@ def test_clean_text_loses_less_than_a_thousandth_of_its_characters(clean):
     assert found.rate < 0.001, found.report()
 
 
+def test_text_that_talks_about_secrets_and_holds_none_stays_readable(clean):
+    found = damage([(source, text) for source, text in clean if source == "talk"], redact)
+    assert found.rate < 0.005, found.report(examples=40)
+
+
 def test_no_identifier_is_lost_alone_or_beside_what_has_to_go(secrets, people, chats, identifiers):
     tally = survived([*identifiers, *secrets, *people, *(chat.plant for chat in chats)], redact)
     show(tally.report("identifiers kept"))

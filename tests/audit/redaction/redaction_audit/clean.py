@@ -5,15 +5,13 @@ import importlib.metadata
 import importlib.util
 import json
 import re
-import sqlite3
 import sysconfig
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from pathlib import Path
 
 from redaction_audit import talk
 from redaction_audit.draw import Draw
+from redaction_audit.provoked import tracebacks
 
 _STANDARD = (
     "argparse", "asyncio/base_events", "asyncio/tasks", "bdb", "cmd", "code", "codecs", "collections/__init__",
@@ -85,53 +83,6 @@ def digests() -> Iterator[str]:
     """Lists of installed files with their digests, as a lock file has them."""
     for distribution in sorted(importlib.metadata.distributions(), key=lambda found: str(found.metadata["Name"])):
         yield (distribution.read_text("RECORD") or "")[: _LONGEST // 8]
-
-
-def tracebacks() -> Iterator[str]:
-    """Real ones, provoked."""
-    for provoke in _PROVOCATIONS:
-        try:
-            provoke()
-        except Exception:  # noqa: BLE001 - whatever it is, it is what was asked for
-            yield traceback.format_exc()
-
-
-def _chained() -> None:
-    try:
-        json.loads('{"a": 1,}')
-    except ValueError as error:
-        raise RuntimeError("could not read the job") from error
-
-
-def _no_such_table() -> None:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("select password from users")
-
-
-_PROVOCATIONS: tuple[Callable[[], object], ...] = (
-    lambda: json.loads("{'a': 1}"),
-    lambda: {}["access_token"],
-    lambda: int("twelve"),
-    lambda: Path("/nonexistent/token.txt").read_text(encoding="utf-8"),
-    lambda: importlib.import_module("no_such_module"),
-    lambda: re.compile("(unclosed"),
-    lambda: json.dumps(object()),
-    lambda: compile("password = = 1", "settings.py", "exec"),
-    lambda: None.token,
-    lambda: "{:d}".format("x"),
-    b"\xff".decode,
-    lambda: ().index(3),
-    lambda: dict(["abc"]),
-    lambda: importlib.import_module("httpx").get("http://127.0.0.1:9/v1/jobs"),
-    lambda: importlib.import_module("requests").get("http://127.0.0.1:9/v1/jobs?page=2", timeout=1),
-    lambda: importlib.import_module("httpx").get("ftp://example.com/file"),
-    lambda: importlib.import_module("jwt").decode("not-a-token", options={"verify_signature": False}),
-    _no_such_table,
-    lambda: importlib.import_module("openai").OpenAI(api_key=None),
-    lambda: importlib.import_module("smtplib").SMTP("127.0.0.1", 9, timeout=1),
-    lambda: importlib.import_module("subprocess").run(["false"], check=True),
-    _chained,
-)
 
 
 def generated(seed: int) -> Iterator[tuple[str, str]]:
