@@ -183,6 +183,19 @@ def test_the_original_exception_is_raised_with_its_traceback_and_a_note(clock):
     assert caught.value.__context__ is None, "an earlier attempt's failure is not this one's context"
 
 
+@pytest.mark.parametrize("budget", [1, 2])
+def test_the_wrapper_stands_once_in_the_traceback(clock, budget):
+    @retry(resolve(THREE).override(max_attempts=budget), clock=clock)
+    def work() -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError) as caught:
+        work()
+    names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert names[-2:] == ["retried", "work"]
+    assert names.count("retried") == 1
+
+
 def test_one_attempt_is_said_in_the_singular(clock):
     with pytest.raises(KeyError) as caught:
         retry(THREE, clock=clock)(Flaky(KeyError("x")))()

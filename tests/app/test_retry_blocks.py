@@ -1,6 +1,7 @@
 """The block form: `for attempt in attempts(...): with attempt: ...`, and the same with `async`."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -88,6 +89,27 @@ def test_a_stage_names_the_block(kind, clock):
     events = []
     run_either(kind, attempts(THREE, clock=clock, hooks=events.append, stage="fetch"), 1)
     assert {event.function for event in events} == {"fetch"}
+
+
+def test_a_block_whose_last_exception_is_caught_inside_its_loop_ends(clock):
+    async def asynchronous() -> int:
+        turns = 0
+        async for attempt in attempts(THREE, clock=clock):
+            with contextlib.suppress(TimeoutError):
+                async with attempt:
+                    turns += 1
+                    raise TimeoutError
+            assert turns < 9
+        return turns
+
+    turns = 0
+    for attempt in attempts(THREE, clock=clock):
+        with contextlib.suppress(TimeoutError), attempt:
+            turns += 1
+            raise TimeoutError
+        assert turns < 9
+    assert turns == 3
+    assert asyncio.run(asynchronous()) == 3
 
 
 def test_returning_from_a_block_ends_it(clock):
