@@ -23,7 +23,8 @@ _STRONG: Final = (
 )
 _WEAK: Final = (
     rb"text|input|inputs|system|parts|output|outputs|query|question|answer|response|message|arguments|args|parameters|summary|"
-    rb"refusal|reasoning|body|history|context|kwargs|input_value|tool_input|result|data|value|transcript|description|title|caption|document|documents|texts|quote|tool_calls|function_call|turns|dialog|dialogue|utterance|reply|example|examples|suffix|prefix|delta|snippet|translation"
+    rb"refusal|reasoning|body|history|context|kwargs|input_value|tool_input|result|data|value|transcript|texts|tool_calls|"
+    rb"function_call|turns|dialog|dialogue|utterance|reply|delta"
 )
 STRONG_NAMES: Final = frozenset(_STRONG.decode().split("|"))
 WEAK_NAMES: Final = frozenset(_WEAK.decode().split("|"))
@@ -127,7 +128,7 @@ def spans(data: bytes) -> Iterator[Span]:
         strong = match.group(1)
         name = strong or match.group(2) or b""
         near = contexts.near(opener)
-        if not (strong or near) or MARKER.match(data, opener):
+        if not (strong or near) or MARKER.match(data, opener) or _closes(data, match.start(), opener):
             continue
         if data[opener : opener + 1] in (b"[", b"{"):
             found = _container(data, opener, name, near=near)
@@ -136,6 +137,12 @@ def spans(data: bytes) -> Iterator[Span]:
         for span in found:
             pos = max(pos, span.end)
             yield span
+
+
+def _closes(data: bytes, key: int, opener: int) -> bool:
+    """Whether the quote closes a string that the name stands in: `print("answer: ", text)`."""
+    mark = data[opener : opener + 1]
+    return mark in (b'"', b"'") and data[key : key + 1] == mark and mark not in data[key + 1 : opener]
 
 
 def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> list[Span]:
@@ -177,7 +184,7 @@ def _list_strings(data: bytes, pos: int) -> list[Span]:
     depth = 0
     for _ in range(20_000):
         match = _TOKEN.search(data, pos)
-        if match is None:
+        if match is None or (depth == 1 and data[pos : match.start()].strip(b" \t\r\n,\\rn")):
             break
         token, pos = match[0], match.end()
         if token in _OPENS:
@@ -197,7 +204,9 @@ def _list_strings(data: bytes, pos: int) -> list[Span]:
     return found
 
 
-_TUPLE: Final = rb"[\[(]\\*[\"']" + _ROLES + rb"\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
+_TUPLE: Final = (
+    rb"[\[(]\\*[\"']" + rb"(?:user|assistant|system|human|ai|developer)\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
+)
 TUPLE_TRIGGER: Final = _TUPLE
 
 
@@ -210,7 +219,9 @@ def role_tuples(data: bytes) -> Iterator[Span]:
             continue
         end = string_end(data, quote)
         value = data[quote.start : end]
-        if (b" " in value or contexts.near(quote.start)) and not MARKER.fullmatch(value):
+        if re.fullmatch(_ROLES, value) or MARKER.fullmatch(value):
+            continue
+        if b" " in value or contexts.near(quote.start):
             yield Span(quote.start, end, RULE)
 
 
@@ -297,9 +308,12 @@ _PROMPT_LINE: Final = rb"(?m)^[ \t>]*(?:(?:system|user|full|final|raw|the|render
 PROMPT_TRIGGER: Final = _PROMPT_LINE
 
 
+_NO_SENTENCE: Final = re.compile(rb"\[redacted:|[{\[]|[\w.]+[\[(]|(?:str|bytes|Any|None|list|dict)\b")
+
+
 def prompt_lines(data: bytes) -> Iterator[Span]:
     """`Prompt: ...` at the beginning of a line, where a sentence follows."""
     for match in compiled(_PROMPT_LINE).finditer(data):
         value = (match.group(1) or b"").rstrip()
-        if value.count(b" ") >= 2 and not value.startswith((b"[redacted:", b"{", b"[")):  # noqa: PLR2004 - a sentence
+        if value.count(b" ") >= 2 and not _NO_SENTENCE.match(value):  # noqa: PLR2004 - a sentence
             yield Span(match.start(1), match.start(1) + len(value), RULE)

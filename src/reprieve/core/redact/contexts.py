@@ -58,8 +58,11 @@ def _word(value: bytes) -> bool:
     return len(lowered) > 2 and lowered not in _STOP and not harmless(value) and not lowered.startswith(b"<")  # noqa: PLR2004
 
 
+_CODE: Final = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z|(?:[a-z]+[_/.-])+[a-z]+\d?\Z")
+
+
 def _token(value: bytes) -> bool:
-    return not harmless(value) and (random_looking(value) or len(value) >= 32)  # noqa: PLR2004 - longer than any word
+    return not harmless(value) and random_looking(value) and _CODE.match(value) is None
 
 
 def _digits_too(value: bytes) -> bool:
@@ -79,12 +82,17 @@ def _basic(value: bytes) -> bool:
 _SMTP_WORDS: Final = frozenset((b"VXNlcm5hbWU6", b"UGFzc3dvcmQ6", b"dXNlcm5hbWU6", b"cGFzc3dvcmQ6"))
 
 
+_MECHANISMS: Final = frozenset((b"PLAIN", b"LOGIN", b"XOAUTH2", b"OAUTHBEARER", b"CRAM", b"NTLM", b"DIGEST", b"GSSAPI"))
+
+
 def _challenge(value: bytes) -> bool:
-    return value not in _SMTP_WORDS and not harmless(value)
+    if value in _SMTP_WORDS or value in _MECHANISMS or harmless(value):
+        return False
+    return len(value) % 4 == 0 and len(value) >= 8  # noqa: PLR2004 - base64 comes in fours
 
 
 def _user_info(value: bytes) -> bool:
-    return _any(value) and not value.isspace()
+    return _any(value) and _any(value.strip(b"[]")) and re.fullmatch(rb"\[[\w-]+\]*", value) is None
 
 
 # The gap between two arguments: of a shell, or of an argument list shown by repr or JSON.
@@ -105,6 +113,12 @@ _PROSE_WORD: Final = (
     rb"(?:pass ?(?:word|wd|phrase|code)|\bpwd|\bPIN|\bpin|\bOTP|one-time code|access code|credentials?)"
 )
 _SECRET_WORD: Final = rb"(?:(?:api|access|secret|private|signing|license|auth|encryption)[ _-]?(?:key|token)|token|secret|password|passphrase|credential)s?"
+
+
+_PASSWORD_WORD: Final = rb"(?:pass ?(?:word|wd|phrase|code)|\bpwd|\bPIN|\bOTP|one-time code|access code)"
+_BEFORE: Final = rb"(?i)\b(?:with|using|bad|wrong|invalid|incorrect|tried|entered|old|new|current|temporary|initial|default|his|her|my|your|the) (?:the |a |temporary |new |old |initial |default )?"
+# A word without digits is a password only where the sentence ends with it or goes on about its fate.
+_AFTER: Final = rb"(?:[.,;)!]?(?:\s*$|\\n|\n)|[.,;)]\s|\)| (?:for|failed|rejected|refused|denied|and|is|was|on|at|from|has|did|in)\b)"
 
 
 def _rows() -> tuple[Context, ...]:
@@ -142,7 +156,7 @@ def _rows() -> tuple[Context, ...]:
         _command(rb"vault login|op signin|bw unlock|infisical login", rb"(?:token=)?", check=_token),
         _command(rb"xfreerdp|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p )"),
         Context("command-line", rb"\becho[ \t]+(?:-n[ \t]+)?\\*['\"]?([^\s'\"\\|]+)\\*['\"]?[ \t]*\|[ \t]*(?:sudo[ \t]+-S|docker login|podman login|sudo -\w*S|passwd|chpasswd|gpg|helm registry|crane|gh auth|vault)", _any),
-        Context("command-line", rb"(?i)identified (?:with \S+ )?by (?:password )?\\*['\"]([^'\"\\]+)", _any),
+        Context("command-line", rb"(?i)(?:user|role|login|grant)\b[^\n;]*? identified (?:with \S+ )?by (?:password )?\\*['\"]([^'\"\\]+)", _any),
         Context("command-line", rb"(?i)(?:requirepass|masterauth)" + _GAP + rb"\\*['\"]?([^\s'\"\\]+)", _any),
         Context("command-line", rb"--from-literal[= ]\\*['\"]?[\w.-]+=([^\s'\"\\]+)", _any),
         # protocols
@@ -157,10 +171,12 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?m)^\s*[\w.*-]+:(?:\d{2,5}|\*):[^:\s/]+:[^:\s/]+:([^\s:]+)\s*$", _any),
         # prose
         Context("password", rb"(?i)" + _PROSE_WORD + rb"s?(?: (?:is|was|of|set to|changed to|reset to|entered|provided|supplied|given|value|attempt|attempted|used|tried))?:?[ \t]+\\*[\"'`\x91\x92]([^\"'`\\\n]{2,200})\\*[\"'`]", _word),
-        Context("password", rb"(?i)(?:with|using|bad|wrong|invalid|incorrect|by|tried|entered|old|new|current|temporary|initial|default|his|her|my|your|the) (?:the |a |temporary |new |old |initial |default )?" + _PROSE_WORD + rb":? \(?([^\s'\"\\,;()]{3,200})", _word),
-        Context("password", rb"(?i)" + _PROSE_WORD + rb" (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]{3,200})", _word),
+        Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([^\s'\"\\,;()]*[0-9!@#$%^&*+_][^\s'\"\\,;()]*)", _word),
+        Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([A-Za-z-]{4,60})" + _AFTER, _word),
+        Context("password", rb"(?i)" + _PASSWORD_WORD + rb" (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]*[0-9!@#$%^&*+_][^\s'\"\\,;]*)", _word),
+        Context("password", rb"(?i)" + _PASSWORD_WORD + rb" (?:is|was|set to|changed to|reset to)(?: now)?:? ([A-Za-z-]{4,60})" + _AFTER, _word),
         Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _digits_too),
-        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?|=|->))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9][A-Za-z0-9_.~+/=-]{9,})", _token),
+        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
         Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
         Context("token-pair", rb"(?i)basic_?auth\w*\([^()'\"]*\\*['\"][^'\"]*['\"][ \t]*,[ \t]*(?:password=)?\\*['\"]([^'\"\\]+)", _any),

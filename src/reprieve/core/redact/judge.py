@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final, assert_never
 
 from reprieve.core.redact.keys import Kind
-from reprieve.core.redact.values import MARKER
-
-if TYPE_CHECKING:
-    from reprieve.core.redact.values import Value
+from reprieve.core.redact.values import MARKER, Value
 
 _WORDS: Final = frozenset(
     b"none null nil true false yes no undefined unset empty str string bytes int integer float bool boolean object any "
@@ -48,6 +45,9 @@ _PERSON_SPACED: Final = re.compile(
 _FILE: Final = re.compile(rb"(?:/|\./|~/|[A-Za-z]:\\)[\w./\\ -]+\Z|https?://[^\s@]+\Z")
 _PEOPLE_WORDS: Final = frozenset(b"null none unknown anonymous user admin root test n/a string str".split())
 
+_CHOSEN: Final = frozenset((b"password", b"secret", b"default", b"hidden", b"changeme"))
+"""Plain words that people do choose, if they stand in quotes."""
+_NUMBER: Final = re.compile(rb"-?[\d.,]+(?:[eE][+-]?\d+)?\Z")
 _SHORTEST_TOKEN: Final = 4
 _SHORTEST_RANDOM: Final = 10
 _ENOUGH_ENTROPY: Final = 2.7
@@ -77,8 +77,8 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
     """Whether the value is to be taken out."""
     content = data[value.start : value.end]
     if harmless(content) or harmless(content.strip(b" \t\\\"'")):
-        return False
-    if not value.quoted and kind is not Kind.HEADER and is_code(data, key_start, name, value):
+        return kind is Kind.PASSWORD and value.quoted and content.lower() in _CHOSEN
+    if not value.quoted and is_code(data, key_start, name, value):
         return False
     match kind:
         case Kind.PASSWORD:
@@ -94,9 +94,30 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
         case Kind.SPACED:
             return _PERSON_SPACED.match(content) is not None
         case Kind.PERSON:
-            return content.lower() not in _PEOPLE_WORDS and _person(content)
-        case _:
+            return content.lower() not in _PEOPLE_WORDS and _person(name, content)
+        case Kind.HEADER:
+            return value.quoted or _header(data, key_start, name, value)
+        case Kind.PHRASE:
             return True
+        case _:
+            assert_never(kind)
+
+
+_SCHEMES: Final = re.compile(rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|aws4\S*|key|bot|oauth)[ \t]+\S")
+
+
+_WORDS_ONLY: Final = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+[.,;:]?)*\Z")
+
+
+def _header(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
+    """Whether the rest of a line is a header's value, and not a sentence or an expression."""
+    content = data[value.start : value.end]
+    if _SCHEMES.match(content) and not _WORDS_ONLY.match(content):
+        return True
+    first = content.split(None, 1)[0].rstrip(b",);:")
+    if is_code(data, key_start, name, Value(value.start, value.start + len(first), quoted=False)) or harmless(first):
+        return False
+    return bool(b"=" in content or _DIGIT.search(content) or b" " not in content)
 
 
 def _password(name: bytes, content: bytes) -> bool:
@@ -108,8 +129,12 @@ def _password(name: bytes, content: bytes) -> bool:
 
 
 def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:
-    if len(content) < _SHORTEST_TOKEN or content.replace(b".", b"").replace(b",", b"").lstrip(b"-").isdigit():
-        return len(content) >= _SHORTEST_TOKEN and not name.lower().endswith(b"s") and len(content) > 5  # noqa: PLR2004
+    if len(content) < _SHORTEST_TOKEN:
+        return False
+    if _NUMBER.match(content):
+        return content.isdigit() and len(content) > 5 and not name.lower().endswith(b"s")  # noqa: PLR2004 - a code
+    if _same_word(name, content):
+        return False
     if _FILE.match(content) and b"?" not in content:
         return False
     if b" " in content and (_DIGIT.search(content) is None or _COMPLAINT.search(content)):
@@ -119,8 +144,22 @@ def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:
     return True
 
 
-def _person(content: bytes) -> bool:
-    return len(content) > 1 and _COMPLAINT.search(content) is None and not content.startswith((b"0x", b"<", b"("))
+def _same_word(name: bytes, content: bytes) -> bool:
+    """Whether a value only repeats its name: `API_KEY = "api_key"`."""
+    return content.lower().replace(b"-", b"_") == name.lower().replace(b"-", b"_")
+
+
+_SNAKE: Final = re.compile(rb"[a-z]+(?:[_/:][a-z0-9.-]+)+\Z")
+
+
+def _person(name: bytes, content: bytes) -> bool:
+    if len(content) < 2 or content.startswith((b"0x", b"<", b"(")) or _same_word(name, content):  # noqa: PLR2004
+        return False
+    return (
+        _SNAKE.match(content) is None
+        and _COMPLAINT.search(content) is None
+        and (b"/" not in content or bool(_DIGIT.search(content)))
+    )
 
 
 _KEYWORDS: Final = re.compile(rb"[ \t]+(?:or|and|if|else|is|in|not|for|as)\b")

@@ -334,6 +334,9 @@ def _weighed(kind: Kind, words: list[str], length: int) -> Kind | None:
         "is",
         "has",
         "next",
+        "per",
+        "cost",
+        "page",
     ):
         return None
     if (

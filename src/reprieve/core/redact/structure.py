@@ -108,6 +108,10 @@ def spans(data: bytes) -> Iterator[Span]:
         if kind is None or data.startswith(b":", after):
             continue
         separator = b"," if match.start(4) >= 0 else data[end:after]
+        if separator == b"," and not _is_pair(data, start, kind):
+            continue
+        if _ends_string(data, start, end, after):
+            continue
         for span in _values(data, start, name, kind, separator, after):
             pos = max(pos, span.end)
             yield span
@@ -142,6 +146,34 @@ def _whole_name(data: bytes, start: int, end: int) -> tuple[int, bytes]:
     return start - left, data[start - left : end]
 
 
+def _is_pair(data: bytes, start: int, kind: Kind) -> bool:
+    """Whether a quoted name begins a tuple, a call or an option: in a list of names the next one is no value."""
+    before = data[max(0, start - 40) : start].rstrip(b"\\\"'`bu")
+    return before[-1:] in (b"(", b"[") or kind is Kind.HEADER or data[start : start + 1] == b"-"
+
+
+def _ends_string(data: bytes, start: int, end: int, after: int) -> bool:
+    """Whether the quote after the separator closes a string that the name stands in: `"Password: "`."""
+    mark = data[after : after + 1]
+    if mark not in (b'"', b"'") or data[end : end + 1] in (b'"', b"'", b"\\", b"]"):
+        return False
+    line = max(data.rfind(b"\n", 0, start) + 1, start - 300)
+    opened = data.count(mark, line, start) - data.count(b"\\" + mark, line, start)
+    return opened % 2 == 1 and data[after + 1 : after + 2] in (
+        b"",
+        b")",
+        b",",
+        b"\n",
+        b" ",
+        b"]",
+        b"}",
+        b";",
+        b"+",
+        b"%",
+        b".",
+    )
+
+
 def _opens_element(data: bytes, start: int) -> bool:
     before = data[max(0, start - 60) : start].rstrip(_IDENTIFIER + b":.")
     return before.endswith(b"<")
@@ -162,7 +194,7 @@ def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
             yield from _members(data, start, name, kind, wrapper.end() - 1)
         return
     value = _value(data, start, kind, separator, pos)
-    if value is None or not telling(data, start, name, kind, value):
+    if value is None or (kind is Kind.SPACED and not value.quoted) or not telling(data, start, name, kind, value):
         return
     begin = value.start
     if kind is Kind.HEADER or name.lower() in (b"auth", b"token"):
@@ -235,6 +267,8 @@ def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, line
             return personal(data, pos)
         case Kind.PASSWORD if colon and line_start:
             value = to_line_end(data, pos)
-            return value if b" " not in data[value.start : value.end] else bare(data, pos)
+            if b" " in data[value.start : value.end]:
+                return bare(data, pos)
+            return value if data[value.end - 1 : value.end] not in (b",", b";") else value._replace(end=value.end - 1)
         case _:
             return bare(data, pos)

@@ -15,6 +15,7 @@ _RECORD: Final = re.compile(
     rb"""\n(?=Traceback |  File "|\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|\[?(?:DEBUG|INFO|WARN|ERROR|FATAL|CRITICAL)\b"""
     rb"""|[A-Za-z_.]{1,80}(?:Error|Exception|Warning)\b|During handling|The above exception|\{"|[$#>] )"""
 )
+_FRAME: Final = re.compile(rb"""\n(?=Traceback |  File "|\[?\d{4}-\d\d-\d\d[T ]|During handling|The above exception)""")
 _LONGEST: Final = 1 << 16
 _STEPS: Final = 4096
 
@@ -109,7 +110,9 @@ def bracket_end(data: bytes, pos: int, *, spill: bool = False) -> int:
     """The place after the bracket that closes the one at `pos`; strings inside are skipped over."""
     depth: list[bytes] = []
     steps = 0
-    limit = pos + _LONGEST * 4
+    limit = min(len(data), pos + _LONGEST * 4)
+    frame = _FRAME.search(data, pos, limit)
+    limit = limit if frame is None else frame.start()
     while (match := _BRACKET.search(data, pos, limit)) is not None and (steps := steps + 1) < _STEPS * 4:
         token = match[0]
         pos = match.end()
@@ -125,8 +128,7 @@ def bracket_end(data: bytes, pos: int, *, spill: bool = False) -> int:
                 depth.pop()
             if not depth:
                 return pos
-    record = _RECORD.search(data, pos)
-    return _rstrip(data, pos, len(data) if record is None else record.start())
+    return _rstrip(data, pos, limit)
 
 
 # An `&`, a comma or a bracket ends a bare value only where the next field, or nothing, follows: passwords hold them too.

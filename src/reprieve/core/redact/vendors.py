@@ -76,7 +76,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("google-secret", rb"GOCSPX-", dashed + rb"{8,}", 35, free=True),
         Vendor("google-key", rb"GOOG[A-Z0-9]{4}", rb"[A-Z0-9]{12,}"),
         Vendor("azure-key", rb"[A-Za-z0-9+/]{30,}(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)",
-               rb"[A-Za-z0-9+/=]{6,}", hint=rb"(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)[A-Za-z0-9+/=]{6}"),
+               rb"[A-Za-z0-9+/=]{6,}", mixed=True, hint=rb"(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)[A-Za-z0-9+/=]{6}"),
         Vendor("azure-key", rb"[A-Za-z0-9_~.]{3}[78]Q~", rb"[A-Za-z0-9_~.-]{20,}", 40, hint=rb"[78]Q~[A-Za-z0-9]"),
         Vendor("digitalocean-key", rb"do[opr]_v1_", lower_hex + rb"{12,}", 71, free=True),
         Vendor("alibaba-key", rb"LTAI[A-Za-z0-9]{4}", alnum + rb"{8,}"),
