@@ -6,9 +6,8 @@ import traceback
 from typing import Any
 
 from harness import Effort, Figure, medians, per_call, take_turns
-from reprieve.app.judging import classify
+from reprieve import History, classify, decide
 from reprieve.app.profiles import resolve
-from reprieve.core.decide import History, decide
 
 FRAMES = 10
 

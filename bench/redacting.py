@@ -8,11 +8,11 @@ import pathlib
 import re
 import tempfile
 from importlib.metadata import version
-from time import perf_counter
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from harness import Effort, Figure, medians, take_turns
-from reprieve.core.redact import redact
+from reprieve import redact
 from traces import clean_traces, hostile
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def detect_secrets(text: str, folder: str) -> Callable[[str], object] | None:
 
 def seconds(function: Callable[[str], object], text: str) -> float:
     """Time one pass."""
-    began = perf_counter()
+    began = process_time()
     function(text)
-    return perf_counter() - began
+    return process_time() - began
 
 
 def run(effort: Effort) -> list[Figure]:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from harness import Effort, Figure, overheads, per_await, per_call, take_turns
-from reprieve.app.retry import attempts, retry
+from reprieve import attempts, retry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
