@@ -102,8 +102,28 @@ PLAIN_EMBEDDINGS = (
     "a={}&b=1",
 )
 
-PASSWORDS = ("hunter2", "letmein", "summer2024!", "Tr0ub4dor&3", "correct-horse", "p@ss/w0rd", "x9$kQ!z", "qwerty", "S3cr3t;Pass")
-NAMES = ("password", "DB_PASSWORD", "db-password", "dbPassword", "passwd", "pwd", "userPassword", "admin_pass", "passphrase")
+PASSWORDS = (
+    "hunter2",
+    "letmein",
+    "summer2024!",
+    "Tr0ub4dor&3",
+    "correct-horse",
+    "p@ss/w0rd",
+    "x9$kQ!z",
+    "qwerty",
+    "S3cr3t;Pass",
+)
+NAMES = (
+    "password",
+    "DB_PASSWORD",
+    "db-password",
+    "dbPassword",
+    "passwd",
+    "pwd",
+    "userPassword",
+    "admin_pass",
+    "passphrase",
+)
 SECRET_NAMES = (
     "client_secret", "clientSecret", "api_key", "apiKey", "x-api-key", "API_KEY", "access_token", "refreshToken", "signing_key",
     "private_token", "AWS_SECRET_ACCESS_KEY", "session_token", "csrf_token", "auth_token", "secret", "token", "webhook_secret",
@@ -118,7 +138,7 @@ QUOTED = (
     "{k}: '{v}'",
     'config["db"]["{k}"] = "{v}"',
     "headers=[('{k}', '{v}')]",
-    "<add key=\"{k}\" value=\"{v}\"/>",
+    '<add key="{k}" value="{v}"/>',
     '{{"name": "{k}", "value": "{v}"}}',
     "{k}: str = '{v}'",
     '"{k}" => "{v}"',
@@ -233,7 +253,9 @@ URLS = (
 @pytest.mark.parametrize("depth", range(4))
 @pytest.mark.parametrize("form", URLS)
 def test_a_connection_string_loses_its_password(form, depth):
-    assert misses((escaped(form.format(v), depth), v) for v in ("hunter2", "letmein1", "summer2024!", "x9kQ_z77Lm")) == []
+    assert (
+        misses((escaped(form.format(v), depth), v) for v in ("hunter2", "letmein1", "summer2024!", "x9kQ_z77Lm")) == []
+    )
 
 
 HEADERS = (
@@ -254,7 +276,17 @@ def test_a_credential_header_loses_its_value(form, depth):
 
 @pytest.mark.spec("CRIT-4.4")
 @pytest.mark.parametrize("depth", range(4))
-@pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "EC PRIVATE KEY", "PGP PRIVATE KEY BLOCK", "ENCRYPTED PRIVATE KEY"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "RSA PRIVATE KEY",
+        "PRIVATE KEY",
+        "OPENSSH PRIVATE KEY",
+        "EC PRIVATE KEY",
+        "PGP PRIVATE KEY BLOCK",
+        "ENCRYPTED PRIVATE KEY",
+    ],
+)
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_private_key_is_removed_even_if_it_was_cut_off(kind, cut, depth):
     lines = [of(ALNUM + "+/", 64) for _ in range(6)]

@@ -76,7 +76,7 @@ def test_a_profile_of_ones_own_is_used(tmp_path):
         (["classify", "--status", "400", "-H", "bad"], "'Retry-After: 3' would be right"),
         (["classify", "no-such-file.txt"], "cannot read no-such-file.txt"),
         (["classify"], "nothing to classify"),
-        (["classify", "--status", "9000"], "9000"),
+        (["classify", "--status", "9000"], "--status"),
         (["classfy"], "classfy"),
     ],
 )

@@ -255,9 +255,16 @@ def _failure(
         ),
         exception_type=exception_type,
         code=code,
-        evidence=(_evidence(judged), *judged.before),
+        evidence=(_with_clean_code(_evidence(judged), finding.code, code), *judged.before),
         redactions=redactions,
     )  # fmt: skip
+
+
+def _with_clean_code(evidence: Evidence, code: str | None, clean: str | None) -> Evidence:
+    """The evidence with the provider's word as it may be shown; its other values are our own words."""
+    if code is None or evidence.value != code or clean is None or clean == code:
+        return evidence
+    return Evidence(rule="code", link=evidence.link, field=evidence.field, value=clean)
 
 
 def _severity(finding: Finding, kind: Kind, *, retryable: bool) -> Severity:
@@ -293,6 +300,8 @@ def _to_the_letter(finding: Finding, message: str, now: float) -> Finding:
 
 def _sanitized(message: str, scan: Scan) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Redacted first, cut after; of a huge text only the beginning is looked at, and its torn end is dropped."""
+    if not message.isascii():  # half a surrogate pair would break whoever encodes the record
+        message = message[: _WINDOW + 1].encode("utf-8", "backslashreplace").decode("utf-8")
     if len(message) <= _WINDOW:
         clean, redactions = scan(message)
     else:

@@ -98,7 +98,7 @@ def header(headers: object, name: str) -> str | None:
         getter = attribute(headers, "get")
         if callable(getter):
             try:
-                direct = text_of(getter(name))
+                direct = _header_value(getter(name))
             except Exception:  # noqa: BLE001 - a foreign mapping
                 direct = None
             if direct is not None:
@@ -110,6 +110,11 @@ def header(headers: object, name: str) -> str | None:
     return _header_in_pairs(pairs, name)
 
 
+def _header_value(value: object) -> str | None:
+    """A header's text; a number is taken as one, for headers that somebody wrote by hand."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else text_of(value)
+
+
 def _header_in_pairs(pairs: object, name: str) -> str | None:
     for pair in pairs if isinstance(pairs, Sequence) else ():
         if isinstance(pair, Sequence) and not isinstance(pair, str | bytes):
@@ -119,9 +124,7 @@ def _header_in_pairs(pairs: object, name: str) -> str | None:
         if isinstance(key, bytes):
             key = key.decode("latin-1")
         if isinstance(key, str) and key.lower() == name:
-            if isinstance(value, list) and value:
-                value = value[0]
-            return text_of(value)
+            return _header_value(value[0] if isinstance(value, list) and value else value)
     return None
 
 

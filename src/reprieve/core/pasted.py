@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 from dataclasses import dataclass
+from typing import cast
 
 _MARGIN = re.compile(r"^[ ]*(?:\+-[+\-]*[ \d-]*|\|[ ]?)", re.MULTILINE)
 _HEAD = re.compile(r"^Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
@@ -75,7 +76,7 @@ def _stand_in(name: str, message: str) -> BaseException:
         "__init__": lambda _self, *_args: None,
         "__str__": lambda _self: message,
     })  # fmt: skip
-    exc: BaseException = BaseException.__new__(kind, message)
+    exc = cast("BaseException", kind.__new__(kind, message))  # each builtin insists on its own __new__
     for key, value in _facts(message).items():
         setattr(exc, key, value)
     return exc

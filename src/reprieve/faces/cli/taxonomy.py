@@ -6,9 +6,9 @@ import json
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from reprieve.core.failure import TAXONOMY, Kind
 
@@ -24,7 +24,7 @@ def taxonomy(
     elif markdown:
         print(page(), end="")  # noqa: T201
     else:
-        Console().print(_table())
+        _show(Console(highlight=False))
 
 
 def _row(kind: Kind) -> dict[str, object]:
@@ -39,13 +39,13 @@ def _row(kind: Kind) -> dict[str, object]:
     }
 
 
-def _table() -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("class", "category", "severity", "retried", "pages", "remedy"):
-        table.add_column(name, overflow="fold")
+def _show(console: Console) -> None:
+    """Two lines a class, so that it can be read in any terminal."""
     for name, kind in TAXONOMY.items():
-        table.add_row(name, kind.category, kind.severity, retried(kind), "yes" if kind.pages else "", kind.remedy)
-    return table
+        pages = ", pages" if kind.pages else ""
+        again = {"no": "not retried", "yes": "retried", "if idempotent": "retried if idempotent"}[retried(kind)]
+        console.print(Text.assemble((f"{name:25}", "bold"), f"{kind.category}, {kind.severity}, {again}{pages}"))
+        console.print(Padding(Text(kind.remedy, style="dim"), (0, 0, 0, 2)))
 
 
 def retried(kind: Kind) -> str:
