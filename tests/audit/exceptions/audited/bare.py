@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from email.utils import formatdate
-from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
 from audited.case import (
@@ -22,6 +21,8 @@ from audited.case import (
 from audited.http_status import STATUSES
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     from reprieve.core.failure import Category
 
 MONEY: Final = RATE_LIMIT | AUTH | POLICY | CONFIGURATION
@@ -59,24 +60,34 @@ class Answer:
     retry_after: float | EllipsisType | None = ...
 
 
+def again(label: str, status: int, headers: Any, body: Any, categories: Any, wait: Any = ...) -> Answer:
+    """An answer after which another try may help."""
+    return Answer(label, status, headers, body, retryable=True, categories=categories, retry_after=wait)
+
+
+def never(label: str, status: int, headers: Any, body: Any, categories: Any, wait: Any = ...) -> Answer:
+    """An answer after which none will."""
+    return Answer(label, status, headers, body, retryable=False, categories=categories, retry_after=wait)
+
+
 ANSWERS: Final = (
     *(Answer(f"a bare {status}", status, {}, b"", verdict[0], verdict[1], None) for status, verdict in STATUSES.items()),
-    Answer("no headers at all", 503, None, None, True, AWAY, None),
-    Answer("headers as pairs", 429, [("Retry-After", "5")], b"", True, RATE_LIMIT, 5.0),
-    Answer("headers as bytes", 429, [(b"retry-after", b"5")], b"", True, RATE_LIMIT, 5.0),
-    Answer("a date", 503, {"retry-after": formatdate(NOW + 60, usegmt=True)}, "", True, AWAY, 60.0),
-    Answer("milliseconds", 429, {"Retry-After-Ms": "250"}, "", True, RATE_LIMIT, 0.25),
-    Answer("a number for a header", 429, {"Retry-After": 7}, "", True, RATE_LIMIT, 7.0),
-    Answer("negative", 429, {"Retry-After": "-1"}, "", True, RATE_LIMIT, None),
-    Answer("nan", 429, {"Retry-After": "NaN"}, "", True, RATE_LIMIT, None),
-    Answer("out of money, as values", 429, {}, QUOTA, False, MONEY),
-    Answer("credit exhausted, as values", 400, {}, BROKE, False, MONEY),
-    Answer("RetryInfo, as values", 429, {}, DELAY, True, RATE_LIMIT, 53.0),
-    Answer("GitHub's limit", 403, RESET, {"message": "API rate limit exceeded for user ID 1."}, True, RATE_LIMIT, 45.0),
-    Answer("a 400 that quotes", 400, {}, {"message": "the text 'rate limit 429' is not allowed in a title"}, False, VALIDATION),
-    Answer("a 404 that quotes", 404, {}, "no page is named 'timeout'", False, NOT_FOUND),
-    Answer("a body that is no JSON", 500, {"Content-Type": "application/json"}, b"{nope", True, UPSTREAM),
-    Answer("a body that is no text", 502, {}, b"\xff\xfe\x00", True, AWAY),
-    Answer("a redirect", 302, {"Location": "/x"}, b"", False, CONFIGURATION),
-    Answer("a conflict with a body", 409, {}, {"code": "version_conflict"}, True, CONFLICT),
+    again("no headers at all", 503, None, None, AWAY, None),
+    again("headers as pairs", 429, [("Retry-After", "5")], b"", RATE_LIMIT, 5.0),
+    again("headers as bytes", 429, [(b"retry-after", b"5")], b"", RATE_LIMIT, 5.0),
+    again("a date", 503, {"retry-after": formatdate(NOW + 60, usegmt=True)}, "", AWAY, 60.0),
+    again("milliseconds", 429, {"Retry-After-Ms": "250"}, "", RATE_LIMIT, 0.25),
+    again("a number for a header", 429, {"Retry-After": 7}, "", RATE_LIMIT, 7.0),
+    again("negative", 429, {"Retry-After": "-1"}, "", RATE_LIMIT, None),
+    again("nan", 429, {"Retry-After": "NaN"}, "", RATE_LIMIT, None),
+    never("out of money, as values", 429, {}, QUOTA, MONEY),
+    never("credit exhausted, as values", 400, {}, BROKE, MONEY),
+    again("RetryInfo, as values", 429, {}, DELAY, RATE_LIMIT, 53.0),
+    again("GitHub's limit", 403, RESET, {"message": "API rate limit exceeded for user ID 1."}, RATE_LIMIT, 45.0),
+    never("a 400 that quotes", 400, {}, {"message": "the text 'rate limit 429' is not allowed in a title"}, VALIDATION),
+    never("a 404 that quotes", 404, {}, "no page is named 'timeout'", NOT_FOUND),
+    again("a body that is no JSON", 500, {"Content-Type": "application/json"}, b"{nope", UPSTREAM),
+    again("a body that is no text", 502, {}, b"\xff\xfe\x00", AWAY),
+    never("a redirect", 302, {"Location": "/x"}, b"", CONFIGURATION),
+    again("a conflict with a body", 409, {}, {"code": "version_conflict"}, CONFLICT),
 )  # fmt: skip

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from dataclasses import dataclass
-from types import EllipsisType
 from typing import TYPE_CHECKING, Final
 
 from reprieve.core.failure import Category
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import EllipsisType
 
     from audited.lab import Lab
 

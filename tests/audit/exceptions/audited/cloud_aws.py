@@ -192,7 +192,7 @@ def _transport() -> Iterator[Case]:
         AWAY,
         "CRIT-1.1",
     )
-    yield stop("botocore", "botocore 404 without a body", lambda lab: _head(lab), NOT_FOUND, "HEAD: the code is '404'")
+    yield stop("botocore", "botocore 404 without a body", _head, NOT_FOUND, "HEAD: the code is '404'")
 
 
 def _head(lab: Lab) -> object:

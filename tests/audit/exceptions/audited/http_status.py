@@ -159,7 +159,7 @@ def _awaited() -> Iterator[Case]:
     yield Case(
         label="requests 200 with a JSON body that is none",
         library="requests",
-        provoke=lambda lab: _json_of(lab),
+        provoke=_json_of,
         retryable=False,
         categories=VALIDATION,
         reason="notes: requests.JSONDecodeError is an OSError; CRIT-1.5",

@@ -16,6 +16,7 @@ import urllib3
 from audited.case import AWAY, CONFIGURATION, NETWORK, UPSTREAM, VALIDATION, Case, retry, stop
 from audited.http_clients import (
     CLIENTS,
+    TRUST,
     by_aiohttp,
     by_httpx,
     by_httpx2,
@@ -214,9 +215,9 @@ def _local_protocol(module: object, lab: Lab) -> object:
 
 def _pool_timeout(module: object, lab: Lab) -> object:
     limits = module.Limits(max_connections=1)
-    with module.Client(limits=limits, timeout=module.Timeout(5, pool=0.05)) as client:
-        with client.stream("GET", lab.http.broken("dribble")):
-            return client.get(lab.http.url(200))
+    settings = {"limits": limits, "timeout": module.Timeout(5, pool=0.05), "verify": TRUST}
+    with module.Client(**settings) as client, client.stream("GET", lab.http.broken("dribble")):
+        return client.get(lab.http.url(200))
 
 
 def _traps() -> Iterator[Case]:

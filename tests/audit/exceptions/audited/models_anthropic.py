@@ -23,6 +23,7 @@ from audited.case import (
     secret,
     stop,
 )
+from audited.http_clients import TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 KEY: Final = secret("sk-", "ant-", "api03-", "Zy98Xw76Vu54Ts32", "Rq10Po98Nm76Lk54Ji32Hg10-AA")
 MONEY: Final = RATE_LIMIT | AUTH | POLICY | CONFIGURATION
 SAY: Final[Any] = {"model": "claude-x", "max_tokens": 8, "messages": [{"role": "user", "content": "review this"}]}
+SETTINGS: Final[Any] = {"api_key": KEY, "max_retries": 0, "timeout": 5}
 BROKE: Final = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
 LONG: Final = "prompt is too long: 210429 tokens > 200000 maximum"
 BLOCKED: Final = "Output blocked by content filtering policy"
@@ -45,13 +47,14 @@ def error(kind: str, message: str) -> dict[str, object]:
 
 def ask(url: str, **options: Any) -> object:
     """One message."""
-    with anthropic.Anthropic(**{"api_key": KEY, "base_url": url, "max_retries": 0, "timeout": 5, **options}) as client:
+    settings = {**SETTINGS, "base_url": url, "http_client": anthropic.DefaultHttpxClient(verify=TRUST), **options}
+    with anthropic.Anthropic(**settings) as client:
         return client.messages.create(**SAY)
 
 
 async def ask_async(url: str, **options: Any) -> object:
     """One message, awaited."""
-    settings = {"api_key": KEY, "base_url": url, "max_retries": 0, "timeout": 5, **options}
+    settings = {**SETTINGS, "base_url": url, "http_client": anthropic.DefaultAsyncHttpxClient(verify=TRUST), **options}
     async with anthropic.AsyncAnthropic(**settings) as client:
         return await client.messages.create(**SAY)
 
@@ -91,14 +94,13 @@ ROWS: Final[tuple[tuple[int, str, str, bool, Any, str, dict[str, Any]], ...]] = 
 def cases() -> Iterator[Case]:
     """All of them."""
     for status, kind, message, retryable, categories, reason, more in ROWS:
+        body = error(kind, message)
         for name, call in (("anthropic", ask), ("anthropic awaited", ask_async)):
             if name == "anthropic" or status in {400, 429, 529}:
                 yield Case(
                     label=f"{name} {status} {kind}: {message[:20] if KEY not in message else 'quoting the key'}",
                     library="anthropic",
-                    provoke=lambda lab, call=call, status=status, body=error(kind, message): call(
-                        lab.http.url(status, {}, body)
-                    ),
+                    provoke=lambda lab, call=call, status=status, body=body: call(lab.http.url(status, {}, body)),
                     retryable=retryable,
                     categories=categories,
                     reason=reason,

@@ -22,11 +22,13 @@ from audited.case import (
     secret,
     stop,
 )
+from audited.http_clients import TRUST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEY: Final = secret("AI", "za", "SyD4f6G8h0J2k4L6m8", "N0p2Q4r6S8t0U2v4W")
+QUICK: Final[Any] = {"client_args": {"verify": TRUST}, "async_client_args": {"verify": TRUST}}
 RPC: Final = "type.googleapis.com/google.rpc."
 
 
@@ -47,13 +49,13 @@ def why(reason: str) -> dict[str, Any]:
 
 def ask(url: str, **options: Any) -> object:
     """One generation."""
-    with genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url, **options)) as client:
+    with genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url, **QUICK, **options)) as client:
         return client.models.generate_content(model="gemini-x", contents="review this")
 
 
 async def ask_async(url: str) -> object:
     """One generation, awaited."""
-    async with genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url)).aio as client:
+    async with genai.Client(api_key=KEY, http_options=types.HttpOptions(base_url=url, **QUICK)).aio as client:
         return await client.models.generate_content(model="gemini-x", contents="review this")
 
 

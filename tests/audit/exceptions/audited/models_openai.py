@@ -25,6 +25,7 @@ from audited.case import (
     secret,
     stop,
 )
+from audited.http_clients import TRUST
 from audited.http_transport import resolver_fails
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ KEY: Final = secret("sk-", "proj-", "Ab12Cd34Ef56Gh78", "Ij90Kl12Mn34Op56Qr78St9
 MONEY: Final = RATE_LIMIT | AUTH | POLICY | CONFIGURATION
 SAY: Final[Any] = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "review this"}]}
 
+SETTINGS: Final[Any] = {"api_key": KEY, "max_retries": 0, "timeout": 5}
+
 
 def error(message: str, kind: str | None = None, code: str | None = None) -> dict[str, object]:
     """An error body as OpenAI writes it."""
@@ -44,14 +47,14 @@ def error(message: str, kind: str | None = None, code: str | None = None) -> dic
 
 def ask(url: str, **options: Any) -> object:
     """One chat completion."""
-    settings = {"api_key": KEY, "base_url": url, "max_retries": 0, "timeout": 5, **options}
+    settings = {**SETTINGS, "base_url": url, "http_client": openai.DefaultHttpxClient(verify=TRUST), **options}
     with openai.OpenAI(**settings) as client:
         return client.chat.completions.create(**SAY)
 
 
 async def ask_async(url: str, **options: Any) -> object:
     """One chat completion, awaited."""
-    settings = {"api_key": KEY, "base_url": url, "max_retries": 0, "timeout": 5, **options}
+    settings = {**SETTINGS, "base_url": url, "http_client": openai.DefaultAsyncHttpxClient(verify=TRUST), **options}
     async with openai.AsyncOpenAI(**settings) as client:
         return await client.chat.completions.create(**SAY)
 

@@ -342,7 +342,7 @@ def _processes() -> Iterator[Case]:
         NOT_FOUND | CONFIGURATION,
         "ENOENT",
     )
-    yield stop("subprocess", "not executable", lambda lab: _not_executable(lab), DENIED, "EACCES")
+    yield stop("subprocess", "not executable", _not_executable, DENIED, "EACCES")
     yield retry(
         "concurrent.futures",
         "BrokenProcessPool",

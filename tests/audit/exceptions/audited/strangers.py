@@ -169,6 +169,10 @@ def _ill_behaved() -> Iterator[Case]:
     yield retry("user", "every attribute is there", lambda _: _Generous("x"), UNKNOWN, unknown, arguable=True)
     yield retry("user", "arguments of bytes", lambda _: RuntimeError(b"\xff\x00", object()), UNKNOWN, unknown)
     yield retry("user", "a lone surrogate", lambda _: RuntimeError("\ud800 broke"), UNKNOWN, unknown)
+    yield stop(
+        "user", "a file whose name is no UTF-8", lambda lab: (lab.folder / "gone-\udcff").read_text(), NOT_FOUND | CONFIGURATION,
+        "ENOENT; a name as os.fsdecode gives it",
+    )  # fmt: skip
     yield retry("user", "NULs and escapes", lambda _: RuntimeError("a\x00b\x1b[31mred"), UNKNOWN, unknown)
     yield retry("user", "a million characters", lambda _: RuntimeError("word " * 200_000), UNKNOWN, unknown)
     yield retry("user", "a status of text", lambda _: _odd("Texty", status_code="503"), UNKNOWN | AWAY, unknown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
+import datetime as dt
 from typing import TYPE_CHECKING, Final
 
 import jsonschema
@@ -134,7 +134,7 @@ def _token(**claims: object) -> str:
 
 
 def _tokens() -> Iterator[Case]:
-    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    past = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     rows: tuple[tuple[str, Callable[[], object]], ...] = (
         ("expired", lambda: jwt.decode(_token(exp=past), KEY, algorithms=["HS256"])),
         ("signature", lambda: jwt.decode(_token(a=1), KEY[::-1], algorithms=["HS256"])),
