@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from reprieve.app.judging import classify, classify_response, classify_text
     from reprieve.app.profiles import load_profiles
-    from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_secret
+    from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_environment, register_secret
     from reprieve.app.registry import rule
     from reprieve.app.retry import NestedRetryWarning, RetryEvent, attempts, retry
     from reprieve.core.backoff import Backoff
@@ -40,7 +40,7 @@ _HOMES = {
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
     "app.judging": "classify classify_response classify_text",
     "app.profiles": "load_profiles",
-    "app.redaction": "redact redact_exception redact_mapping register_secret",
+    "app.redaction": "redact redact_exception redact_mapping register_environment register_secret",
     "app.registry": "rule",
     "app.retry": "NestedRetryWarning RetryEvent attempts retry",
     "core.backoff": "Backoff",
@@ -93,6 +93,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "redact",
     "redact_exception",
     "redact_mapping",
+    "register_environment",
     "register_secret",
     "retry",
     "rule",

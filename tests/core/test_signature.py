@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprieve.app.redaction import forget_secrets, register_secret
 from reprieve.core.failure import ErrorClass
 from reprieve.core.signature import signature
 
@@ -73,3 +74,14 @@ def test_a_message_of_megabytes_is_survived_and_its_torn_end_dropped(judge):
     failure = judge(RuntimeError("word " * 1_000_000))
     assert len(failure.message) <= 1000
     assert failure.error_class is ErrorClass.UNKNOWN
+
+
+def test_a_live_credential_is_taken_out_of_a_message_however_it_is_spelled(judge):
+    value = "plain" + "words" + "only"
+    register_secret(value, name="ledger")
+    try:
+        failure = judge(RuntimeError(f"ledger said no to {value}"))
+    finally:
+        forget_secrets("ledger")
+    assert value not in failure.message
+    assert failure.redactions

@@ -78,8 +78,7 @@ def _judge(profile: ProfileLike) -> Judge:
 
 
 def _scan(text: str) -> tuple[str, tuple[tuple[str, int], ...]]:
-    try:
-        from reprieve.core.redact import scan  # noqa: PLC0415 - compiling its rules waits for the first failure
-    except ImportError:
-        return text, ()
-    return scan(text)
+    from reprieve.app.redaction import DEFAULT as CREDENTIALS  # noqa: PLC0415 - waits for the first failure
+    from reprieve.core.redact import scan  # noqa: PLC0415 - the same
+
+    return scan(text, CREDENTIALS.secrets)
