@@ -1,6 +1,7 @@
 """An audit of the classifier on real exceptions of real libraries; `-s` prints its report."""
 
 import asyncio
+import concurrent.futures
 import sys
 
 import pytest
@@ -110,7 +111,14 @@ def test_a_bare_answer_is_judged_as_the_exception_would_be(answer):
 
 @pytest.mark.parametrize(
     "signal",
-    [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(401), SystemExit("429 rate limit"), GeneratorExit()],
+    [
+        asyncio.CancelledError(),
+        concurrent.futures.CancelledError(),
+        KeyboardInterrupt(),
+        SystemExit(401),
+        SystemExit("429 rate limit"),
+        GeneratorExit(),
+    ],
     ids=repr,
 )
 def test_what_is_no_failure_passes_through_as_it_was(signal):
@@ -143,3 +151,38 @@ def test_the_same_grpc_status_gets_the_same_verdict_through_both_libraries(audit
         and (bare.retryable, bare.category) != (wrapped.retryable, wrapped.category)
     ]
     assert not differing
+
+
+MAY_HAVE_HAPPENED = (
+    "openai APITimeoutError",
+    "openai awaited APITimeoutError",
+    "anthropic APITimeoutError",
+    "openai reset",
+    "psycopg 40003",
+)
+NEVER_HAPPENED = (
+    "openai refused",
+    "openai DNS EAI_AGAIN",
+    "openai untrusted certificate",
+    "openai 401 invalid_api_key",
+    "openai 429 rate_limit_exceeded",
+    "httpx connect timeout",
+    "httpx PoolTimeout",
+    "httpx2 PoolTimeout",
+    "requests connect timeout",
+    "requests connection refused",
+    "urllib3 connect timeout",
+    "aiohttp connect timeout",
+    "psycopg 23505",
+    "asyncpg refused",
+)
+
+
+@pytest.mark.parametrize("label", MAY_HAVE_HAPPENED)
+def test_a_request_whose_answer_was_lost_may_have_taken_effect(audit, label):
+    assert audit.failure(label).outcome_unknown
+
+
+@pytest.mark.parametrize("label", NEVER_HAPPENED)
+def test_a_request_that_was_never_sent_or_was_refused_took_no_effect(audit, label):
+    assert not audit.failure(label).outcome_unknown

@@ -38,6 +38,9 @@ FAMILIES: Final = (
     "chains",
     "strangers",
     "validation",
+    "second_http",
+    "second_databases",
+    "second_stdlib",
 )
 
 
@@ -111,6 +114,13 @@ class Audit:
     def counted(self) -> list[Verdict]:
         """Those that nobody argues about."""
         return [verdict for verdict in self.verdicts if not verdict.case.arguable]
+
+    def failure(self, label: str) -> Failure:
+        """What was made of one case, by its label."""
+        [found] = [verdict.failure for verdict in self.verdicts if verdict.case.label == label]
+        if found is None:
+            raise LookupError(f"{label} escaped the classifier")
+        return found
 
     def rate(self, wrong: Callable[[Verdict], bool], among: Iterable[Verdict] | None = None) -> float:
         """How many of these are wrong, from 0 to 1."""
