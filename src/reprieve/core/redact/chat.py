@@ -6,7 +6,6 @@ import bisect
 import re
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact.judge import harmless
 from reprieve.core.redact.patterns import Span, compiled
 from reprieve.core.redact.values import MARKER, Quote, block, bracket_end, quote_at, string_end, to_line_end
 
@@ -44,6 +43,7 @@ _KEY: Final = (
 _ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot)"
 _CONTEXT: Final = (
     rb"\brole" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*" + _ROLES + rb"\b"
+    rb"|\bfrom" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*(?:human|gpt|chatgpt|system|user|assistant)\b"
     rb"|\b(?:messages|prompt|contents|chat_history|input_messages)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[\s*[\\\"'{(A-Z]"
     rb"|\b(?:ChatCompletion|ChatMessage|TextBlock|HumanMessage|AIMessage|SystemMessage|ToolUseBlock|ToolMessage|InputMessage|OutputMessage|ResponseOutput|MessageParam|GenerateContent|UserMessage|AssistantMessage|BaseMessage|ChatPrompt|ContentBlock|TextPart|UserPromptPart|ModelRequest|ModelResponse|TextContent)\w*"
     rb"|chat[./_]completions|/v1/(?:messages|completions|responses|chat|embeddings)|generateContent|invoke_model|converse\("
@@ -151,16 +151,13 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
         return []
     end = string_end(data, quote, spill=near)
     value = data[quote.start : end]
-    if harmless(value) and value.lower() not in _SAID:
+    if not value.strip() or MARKER.fullmatch(value):
         return []
     if not near and (_ORDINARY.match(value) or _META.search(data[max(0, key - 320) : key])):
         return []
     if name == b"system" and value in (b"linux", b"darwin", b"windows"):
         return []
     return [Span(quote.start, end, RULE)] if end > quote.start else []
-
-
-_SAID: Final = frozenset((b"yes", b"no", b"ok", b"true", b"false", b"unknown", b"denied", b"must", b"not"))
 
 
 def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Span]:
@@ -213,7 +210,8 @@ TUPLE_TRIGGER: Final = _TUPLE
 def role_tuples(data: bytes) -> Iterator[Span]:
     """`("user", "what they said")`."""
     contexts = _Contexts(data)
-    for match in compiled(_TUPLE).finditer(data):
+    matches = list(compiled(_TUPLE).finditer(data))
+    for match in matches:
         quote = quote_at(data, match.start(1))
         if quote is None:
             continue
@@ -221,7 +219,7 @@ def role_tuples(data: bytes) -> Iterator[Span]:
         value = data[quote.start : end]
         if re.fullmatch(_ROLES, value) or MARKER.fullmatch(value):
             continue
-        if b" " in value or contexts.near(quote.start):
+        if b" " in value or len(matches) > 1 or contexts.near(quote.start):
             yield Span(quote.start, end, RULE)
 
 
@@ -250,8 +248,7 @@ def yaml_lines(data: bytes) -> Iterator[Span]:
             yield Span(start, end, RULE)
 
 
-_SPEAKER: Final = rb"(?m)^[ \t>]*(Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A)[ \t]*:[ \t]*"
-_TURN: Final = rb"(?m)(?:^|\\n)[ \t>]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A)[ \t]*:"
+_TURN: Final = rb"(?m)(?:^|\\n)[ \t>]*(Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A)[ \t]*:"
 TRANSCRIPT_TRIGGER: Final = rb"(?m)(?:^|\\n)[ \t>]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude)[ \t]*:"
 _RECORD: Final = rb"(?m)^(?:Traceback |  File \"|\[?\d{4}-\d\d-\d\d|\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL)\b|[A-Za-z_.]+(?:Error|Exception)\b)"
 
@@ -259,7 +256,7 @@ _RECORD: Final = rb"(?m)^(?:Traceback |  File \"|\[?\d{4}-\d\d-\d\d|\[?(?:DEBUG|
 def transcripts(data: bytes) -> Iterator[Span]:
     """`Human: ... Assistant: ...`, where both of them speak."""
     turns = list(compiled(_TURN).finditer(data))
-    speakers = {bytes(turn.group() or b"").strip(b" \t>\\n:") for turn in turns}
+    speakers = {turn.group(1) for turn in turns}
     if not (
         speakers & {b"Human", b"User", b"H"} and speakers & {b"Assistant", b"AI", b"Bot", b"ChatGPT", b"Claude", b"A"}
     ):

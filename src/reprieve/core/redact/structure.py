@@ -66,7 +66,6 @@ _ELSEWHERE: Final = b"|".join((_NAMED, _NAMED_TIGHT, _PART))
 _KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|(>))" % (WORDS, _ELSEWHERE, _ASSIGN, _PAIR)
 _FLAG: Final = rb"(?i)(?:^|[\s'\"\[(]|\\n)--?([\w-]*" + WORDS + rb"[\w-]*)['\"]?[ \t]+"
 
-TRIGGER: Final = _KEY
 FLAG_TRIGGER: Final = _FLAG
 
 _IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

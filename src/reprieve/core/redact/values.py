@@ -70,14 +70,17 @@ def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
     line = data.find(b"\n", start)
     line = len(data) if line < 0 else line
     pos = start
+    shown = False  # inside a repr, where every backslash of the text stands twice
     for _ in range(_STEPS):
         pos = data.find(mark, pos, start + _LONGEST)
         if pos < 0:
             break
-        count = _backslashes(data, pos, start) if len(mark) in (1, 3) else 0
-        if len(mark) > 1 and len(mark) != 3 or closes(count, quote.escapes):  # noqa: PLR2004, RUF021 - a triple quote
+        count = 0 if len(mark) > 3 else _backslashes(data, pos, start)  # noqa: PLR2004 - an entity has no escapes
+        if count and not quote.escapes and count % 2 == 0:
+            shown = shown or _STRUCTURE.match(data, pos + 1) is None
+        if closes(count // 2 if shown else count, quote.escapes):
             if pos <= line or _plausible(data, start, pos, len(mark)):
-                return max(start, pos - min(count, quote.escapes)) if len(mark) == 1 else pos
+                return max(start, pos - min(count, quote.escapes))
             break
         pos += len(mark)
     else:
@@ -86,6 +89,9 @@ def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
         return _rstrip(data, start, line)
     record = _RECORD.search(data, start)
     return _rstrip(data, start, len(data) if record is None else record.start())
+
+
+_STRUCTURE: Final = re.compile(rb"""\s*(?:[,}\]):;]|\\*["']|\Z)""")
 
 
 def _plausible(data: bytes, start: int, pos: int, width: int) -> bool:
