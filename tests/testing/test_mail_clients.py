@@ -49,7 +49,10 @@ def expected_kind(library, situation):
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_each_library_raises_its_own_error_at_each_phase(fail, kind_of, library, situation):
-    assert kind_of(fail(f"{library}: {situation}")) == expected_kind(library, situation)
+    kinds = {expected_kind(library, situation)}
+    if (library, situation) == ("smtplib", "reset at connect"):
+        kinds.add("ConnectionResetError")  # where the reset comes before connect() has returned
+    assert kind_of(fail(f"{library}: {situation}")) in kinds
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,7 @@ from reprieve.testing.provoke.stage import IMPATIENT, KEY, PATIENT, Provocation,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-_RESET_AT: Final = 4_000_000_000
-"""Far in the future, in seconds since the epoch."""
+    MakeAct = Callable[[], Act]
 
 
 def _slack(url: str, timeout: float) -> None:
@@ -43,47 +43,47 @@ def _github(url: str, timeout: float) -> None:
         CLIENTS["httpx"](stage, Call(f"{url}repos/a/b", timeout=timeout))
 
 
-_SLACK: Final[Mapping[str, Act]] = {
-    "channel_not_found": replies.slack.channel_not_found(),
-    "invalid_auth": replies.slack.invalid_auth(),
-    "missing_scope": replies.slack.missing_scope(),
-    "msg_too_long": replies.slack.message_too_long(),
-    "ratelimited": replies.slack.ratelimited(),
-    "fatal_error": replies.slack.fatal_error(),
-    "internal_error": replies.slack.internal_error(),
-    "reset": Reset(),
+_SLACK: Final[Mapping[str, MakeAct]] = {
+    "channel_not_found": replies.slack.channel_not_found,
+    "invalid_auth": replies.slack.invalid_auth,
+    "missing_scope": replies.slack.missing_scope,
+    "msg_too_long": replies.slack.message_too_long,
+    "ratelimited": replies.slack.ratelimited,
+    "fatal_error": replies.slack.fatal_error,
+    "internal_error": replies.slack.internal_error,
+    "reset": Reset,
 }
-_STRIPE: Final[Mapping[str, Act]] = {
-    "card_declined": replies.stripe.card_declined(),
-    "rate limited": replies.stripe.rate_limited(),
-    "invalid key": replies.stripe.invalid_key(),
-    "missing resource": replies.stripe.missing_resource(),
-    "idempotency mismatch": replies.stripe.idempotency_mismatch(),
-    "conflict": replies.stripe.conflict(),
-    "api_error": replies.stripe.api_error(),
+_STRIPE: Final[Mapping[str, MakeAct]] = {
+    "card_declined": replies.stripe.card_declined,
+    "rate limited": replies.stripe.rate_limited,
+    "invalid key": replies.stripe.invalid_key,
+    "missing resource": replies.stripe.missing_resource,
+    "idempotency mismatch": replies.stripe.idempotency_mismatch,
+    "conflict": replies.stripe.conflict,
+    "api_error": replies.stripe.api_error,
 }
-_WEBSOCKETS: Final[Mapping[str, Act]] = {
-    "403": Reply(403),
-    "503": Reply(503, headers={"Retry-After": "7"}),
-    "reset": Reset(),
-    "not HTTP": replies.web.garbage(),
-    "closed with 1008": WebSocketClose(1008, "policy"),
-    "closed with 1011": WebSocketClose(1011, "internal error"),
-    "closed with 1013": WebSocketClose(1013, "try again later"),
-    "dropped": WebSocketClose(),
+_WEBSOCKETS: Final[Mapping[str, MakeAct]] = {
+    "403": partial(Reply, 403),
+    "503": partial(Reply, 503, headers={"Retry-After": "7"}),
+    "reset": Reset,
+    "not HTTP": replies.web.garbage,
+    "closed with 1008": partial(WebSocketClose, 1008, "policy"),
+    "closed with 1011": partial(WebSocketClose, 1011, "internal error"),
+    "closed with 1013": partial(WebSocketClose, 1013, "try again later"),
+    "dropped": WebSocketClose,
 }
-_GITHUB: Final[Mapping[str, Act]] = {
-    "rate limit": replies.github.rate_limit(_RESET_AT),
-    "secondary rate limit": replies.github.secondary_rate_limit(),
-    "forbidden": replies.github.forbidden(),
-    "bad credentials": replies.github.bad_credentials(),
-    "validation failed": replies.github.validation_failed(),
+_GITHUB: Final[Mapping[str, MakeAct]] = {
+    "rate limit": lambda: replies.github.rate_limit(int(time.time()) + 60),
+    "secondary rate limit": replies.github.secondary_rate_limit,
+    "forbidden": replies.github.forbidden,
+    "bad credentials": replies.github.bad_credentials,
+    "validation failed": replies.github.validation_failed,
 }
 
 
-def _play(ask: Callable[[str, float], None], act: Act, timeout: float, stage: Stage) -> None:
+def _play(ask: Callable[[str, float], None], make: MakeAct, timeout: float, stage: Stage) -> None:
     upstream = stage.web()
-    upstream.always(act)
+    upstream.always(make())
     ask(upstream.url("/"), timeout)
 
 
@@ -95,7 +95,7 @@ def provocations() -> Iterator[Provocation]:
         ("websockets", "websockets", _websocket, _WEBSOCKETS),
         ("github", "httpx", _github, _GITHUB),
     ):
-        for situation, act in table.items():
-            yield Provocation(name, situation, partial(_play, ask, act, PATIENT), (package,))
-    yield Provocation("stripe", "timeout", partial(_play, _stripe, Stall(), IMPATIENT))
-    yield Provocation("websockets", "timeout", partial(_play, _websocket, Stall(), IMPATIENT))
+        for situation, make in table.items():
+            yield Provocation(name, situation, partial(_play, ask, make, PATIENT), (package,))
+    yield Provocation("stripe", "timeout", partial(_play, _stripe, Stall, IMPATIENT))
+    yield Provocation("websockets", "timeout", partial(_play, _websocket, Stall, IMPATIENT))

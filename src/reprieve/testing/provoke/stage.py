@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PATIENT: Final = 10.0
 """Seconds a client waits for what does come: long, so that a busy machine does not change what is provoked."""
-IMPATIENT: Final = 0.12
+IMPATIENT: Final = 0.2
 """Seconds a client waits for what never comes."""
 KEY: Final = "test-key"
 
