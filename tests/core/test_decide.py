@@ -285,3 +285,22 @@ def test_work_that_a_deployment_interrupted_resumes_at_once():
 def test_a_history_without_the_failure_at_hand_is_refused():
     with pytest.raises(UsageError, match="at least 1"):
         after(0)
+
+
+@pytest.mark.spec("CRIT-1.8")
+@pytest.mark.parametrize(
+    ("expects_denials", "accepted_before", "escalates"),
+    [(False, False, True), (False, True, True), (True, True, True), (True, False, False)],
+)
+def test_refused_content_is_never_retried_and_escalated_where_it_is_a_surprise(
+    expects_denials, accepted_before, escalates
+):
+    profile = replace(PLAIN, expects_denials=expects_denials)
+    history = after(1, accepted_before=accepted_before)
+    decision = decide(failure_of(ErrorClass.POLICY_REJECTED), history, profile, now=NOW, draw=0.5)
+    assert isinstance(decision, DeadLetter)
+    assert (decision.reason, decision.escalates) == (Reason.NON_RETRYABLE, escalates)
+
+
+def test_only_refused_content_is_escalated():
+    assert decided(ErrorClass.SCHEMA_INVALID).escalates is False

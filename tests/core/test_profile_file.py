@@ -180,7 +180,7 @@ def test_no_text_gets_anything_but_profiles_or_a_refusal(text):
     try:
         assert read_profiles(text, source="fuzz.toml", known=KNOWN) == {}
     except ProfileError as error:
-        assert error.source == "fuzz.toml"  # noqa: PT017 - both endings are right, each with its own proof
+        assert error.source == "fuzz.toml"
 
 
 def test_lines_are_right_after_strings_arrays_and_comments_that_span_lines():
@@ -216,3 +216,12 @@ def test_lines_are_right_after_strings_arrays_and_comments_that_span_lines():
         ("a", "b.c", "d", "e", "g"): 13,
         ("a", "b.c", "last"): 14,
     }
+
+
+def test_a_profile_can_say_that_it_expects_denials():
+    assert read('[a]\njudge = "criticizer"\nexpects_denials = true\n')["a"].expects_denials is True
+
+
+def test_what_a_profile_expects_is_true_or_false():
+    with pytest.raises(ProfileError, match=r"line 3: expects_denials must be true or false"):
+        read('[a]\njudge = "criticizer"\nexpects_denials = "yes"\n')

@@ -6,7 +6,7 @@ The rules, first match wins:
     2. a class that the profile parks               -> Park as the profile says
     3. output beyond repair, or a person asked for  -> Park for review
     4. fatal                                        -> Abort: dead-letter, page, pause the stage
-    5. not retryable                                -> DeadLetter
+    5. not retryable                                -> DeadLetter, escalated where a policy's refusal is a surprise
     6. safe only to repeat where idempotent         -> DeadLetter, unless the stage is
     7. the budget of this cause is spent            -> DeadLetter; Abort where the class is fatal once spent
     8. the next try would start past the deadline   -> DeadLetter
@@ -18,7 +18,7 @@ who look at the provider before they repeat.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,8 @@ class History:
     """Whether the stage can ask the model to mend its output."""
     repaired: bool = False
     """Whether it has done so already; once is all there is (LLM-4.2)."""
+    accepted_before: bool = False
+    """Whether this very content has passed already, so that refusing it now is a surprise."""
 
     def __post_init__(self) -> None:
         """Refuse a history without the failure that is being decided on."""
@@ -93,6 +95,8 @@ class DeadLetter:
     budget: int
     policy: str
     pages: bool
+    escalates: bool = False
+    """Whether a person should ask why: content was refused where nobody expected it (CRIT-1.8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +134,7 @@ def decide(failure: Failure, history: History, profile: Profile, *, now: float, 
     return (
         _repair(failure, history, policy, budget, now)
         or _park(failure, history, profile, policy)
-        or _end(failure, history, policy, budget)
+        or _end(failure, history, policy, budget, escalates=_is_surprise(failure, history, profile))
         or _try_again(failure, history, policy, budget, now, draw)
     )
 
@@ -160,16 +164,25 @@ def _park(failure: Failure, history: History, profile: Profile, policy: Policy) 
         attempts=history.attempts,
         policy=policy.name,
         pages=parking.alert,
-        investigate=parking.investigate,
+        investigate=parking.investigate or _is_surprise(failure, history, profile),
         halts=failure.severity is Severity.FATAL,
     )
 
 
-def _end(failure: Failure, history: History, policy: Policy, budget: int) -> DeadLetter | Abort | None:
+def _is_surprise(failure: Failure, history: History, profile: Profile) -> bool:
+    if failure.error_class != ErrorClass.POLICY_REJECTED:
+        return False
+    return history.accepted_before or not profile.expects_denials
+
+
+def _end(
+    failure: Failure, history: History, policy: Policy, budget: int, *, escalates: bool
+) -> DeadLetter | Abort | None:
     if failure.severity is Severity.FATAL:
         return _abort(Reason.FATAL, history, policy, budget)
     if not failure.retryable:
-        return _dead_letter(Reason.NON_RETRYABLE, history, policy, budget, pages=failure.pages)
+        ended = _dead_letter(Reason.NON_RETRYABLE, history, policy, budget, pages=failure.pages)
+        return replace(ended, escalates=escalates)
     if failure.requires_idempotent and not history.idempotent:
         return _dead_letter(Reason.NOT_IDEMPOTENT, history, policy, budget, pages=failure.pages)
     if history.attempts < budget:

@@ -135,6 +135,8 @@ class Profile:
     """Which named policy a retryable failure of that severity follows."""
     parks: Mapping[str, Parking] = field(default_factory=dict, hash=False)
     """By error class."""
+    expects_denials: bool = False
+    """Whether deny policies are configured; a refusal of content where none is, is escalated (CRIT-1.8)."""
     budgets: Mapping[Cause, int] = field(default_factory=lambda: dict(DEFAULT_BUDGETS), hash=False)
     """Attempts for the causes that are not the handler's own doing."""
 
@@ -144,6 +146,8 @@ class Profile:
             raise UsageError("name must not be empty")
         if not isinstance(self.judge, Judge):
             raise UsageError(f"judge must be one of {', '.join(Judge)}, not {self.judge!r}")
+        if not isinstance(self.expects_denials, bool):
+            raise UsageError(f"expects_denials must be true or false, not {shown(self.expects_denials)}")
         for severity, short in self.by_severity.items():
             if short not in self.policies:
                 raise UnknownNameError(f"policy for severity {severity}", short, tuple(self.policies))

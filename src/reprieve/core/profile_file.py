@@ -8,6 +8,7 @@ backoff = { initial = 1.0, multiplier = 2.0, maximum = 60.0, jitter = "full" }
 backoff_by_category.rate_limit = { initial = 10.0 }     what is not given is as in `backoff`
 park.AUTH_DENIED = { state = "skipped", alert = true }
 budgets.crash = 3
+expects_denials = true                  deny policies are configured: a refused content is no surprise
 
 [service.policies.upstream]             a named policy: starts as the profile's own values
 severity = "upstream"                   the failures that follow it; one or a list
@@ -43,7 +44,7 @@ _GROWTH: Final = ("initial", "multiplier", "maximum")
 _BACKOFF_KEYS: Final = (*_GROWTH, "schedule", "jitter")
 _PLAIN_KEYS: Final = ("max_attempts", "retry_after_ceiling", "retry_after_floor", "deadline", "pages_when_spent")
 _POLICY_KEYS: Final = (*_PLAIN_KEYS, "backoff", "backoff_by_category")
-_PROFILE_KEYS: Final = ("extends", "judge", *_POLICY_KEYS, "park", "budgets", "policies")
+_PROFILE_KEYS: Final = ("extends", "judge", "expects_denials", *_POLICY_KEYS, "park", "budgets", "policies")
 
 
 def read_profiles(text: str, *, source: str, known: Mapping[str, Profile]) -> dict[str, Profile]:
@@ -119,6 +120,9 @@ class _File:
         policies, by_severity = self.named_policies(path, table, default, inherited, base.by_severity)
         changes: dict[str, Any] = {"judge": judge, "parks": parks, "budgets": budgets, "policy": default}
         changes |= {"policies": policies, "by_severity": by_severity}
+        if "expects_denials" in table:
+            flag = {"expects_denials": table["expects_denials"]}
+            base = self.made(path, flag, lambda: replace(base, **flag))
         return self.made((*path, "budgets"), budgets, lambda: replace(base, **changes))
 
     def named_policies(

@@ -100,8 +100,8 @@ def ending(decision: Decision) -> str:
             return f"parked as {state.replace('_', ' ')}{', operator told' if decision.pages else ''} ({reason})"
         case Abort():
             return f"dead letter, operator paged, stage paused ({reason})"
-        case DeadLetter(pages=pages):
-            return f"dead letter{', operator paged' if pages else ''} ({reason})"
+        case DeadLetter(pages=pages, escalates=escalates):
+            return f"dead letter{', operator paged' if pages else ''}{', escalated' if escalates else ''} ({reason})"
         case _:
             assert_never(decision)
 
