@@ -24,6 +24,7 @@ QUICK_SIZES = (16 << 10, 64 << 10)
 PATIENCE = 20.0
 """Seconds for one text, after which larger ones of its kind are not tried."""
 FIVE_TIMES = 5.0
+NEARLY_LINEAR = 1.15
 
 PATTERNS = {
     "aws key": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
@@ -126,7 +127,12 @@ def _growth(sizes: tuple[int, ...]) -> list[Figure]:
                 break
         figures.append(
             Figure(
-                name=f"redact, growth on {name}", value=_exponent(taken), unit=f"exponent to {taken[-1][0] >> 10} KB"
+                name=f"redact, growth on {name}",
+                value=_exponent(taken),
+                unit=f"exponent to {taken[-1][0] >> 10} KB",
+                peer="linear",
+                peer_value=1.0,
+                at_most=NEARLY_LINEAR,
             )
         )
         figures.append(Figure(name=f"redact, speed on {name}", value=taken[-1][0] / taken[-1][1] / 1e6, unit="MB/s"))

@@ -8,7 +8,7 @@ import time
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from harness import Effort, Figure, overheads, per_await, per_call, take_turns
+from harness import Effort, Figure, medians, overheads, per_await, per_call, take_turns
 from reprieve import attempts, retry
 
 if TYPE_CHECKING:
@@ -87,6 +87,42 @@ def _module(name: str) -> Any:  # noqa: ANN401 - peers are not installed where t
         return None
 
 
+class FailsOnce:
+    """Fails at every other call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> int:
+        """Fail or succeed."""
+        self.calls += 1
+        if self.calls % 2:
+            raise ConnectionResetError(104, "Connection reset by peer")
+        return 1
+
+
+def failing_candidates() -> dict[str, Callable[[], object]]:
+    """One failure and one success, with waits of nothing: what the work of retrying itself costs."""
+    candidates: dict[str, Callable[[], object]] = {OURS: retry(hooks=hook, draw=lambda: 0.0)(FailsOnce())}
+    if (backoff := _module("backoff")) is not None:
+        candidates["backoff"] = backoff.on_exception(
+            backoff.constant, OSError, interval=0, jitter=None, max_tries=ATTEMPTS, on_backoff=hook, logger=None
+        )(FailsOnce().__call__)
+    if (tenacity := _module("tenacity")) is not None:
+        candidates["tenacity"] = tenacity.retry(
+            stop=tenacity.stop_after_attempt(ATTEMPTS),
+            wait=tenacity.wait_none(),
+            retry=tenacity.retry_if_exception_type(OSError),
+            before_sleep=hook,
+        )(FailsOnce().__call__)
+    if (stamina := _module("stamina")) is not None:
+        stamina.instrumentation.set_on_retry_hooks([hook])  # one hook like the others, in place of its own logging
+        candidates["stamina"] = stamina.retry(
+            on=OSError, attempts=ATTEMPTS, wait_initial=0.0, wait_max=0.0, wait_jitter=0.0
+        )(FailsOnce().__call__)
+    return candidates
+
+
 def sync_candidates() -> dict[str, Callable[[], object]]:
     """Everything that is measured in plain code."""
     kept = attempts("transient", deadline=DEADLINE, hooks=hook)
@@ -154,11 +190,27 @@ def run(effort: Effort) -> list[Figure]:
         name: lambda function=function: asyncio.run(per_await(function, effort.calls))
         for name, function in async_candidates().items()
     }
+    failing = {
+        name: lambda function=function: per_call(function, effort.calls // 20)
+        for name, function in failing_candidates().items()
+    }
     take_turns(plain, 1)  # warm up
     take_turns(awaited, 1)
+    take_turns(failing, 1)
     return [
         *_figures("sync", overheads(take_turns(plain, effort.rounds), PLAIN)),
         *_figures("async", overheads(take_turns(awaited, effort.rounds), PLAIN)),
+        *_failing_figures(medians(take_turns(failing, effort.rounds))),
+    ]
+
+
+def _failing_figures(taken: dict[str, float]) -> list[Figure]:
+    name = "a call that fails once, judged and retried"
+    alone = [Figure(name=name, value=taken[OURS], unit="ns")] if len(taken) == 1 else []
+    return alone + [
+        Figure(name=name, value=taken[OURS], unit="ns", peer=f"{peer} {version(peer)}", peer_value=taken[peer])
+        for peer in taken
+        if peer != OURS
     ]
 
 
