@@ -4,6 +4,7 @@ import ssl
 import urllib.error
 from concurrent.futures import Future
 
+import botocore.exceptions
 import httpx
 import pytest
 import requests
@@ -183,3 +184,15 @@ def test_what_a_stage_says_itself_stands_in_every_profile(judge):
 def test_a_verdict_may_bring_a_class_and_category_of_its_own(judge):
     failure = judge(chained(Permanent("closed", error_class="LEDGER_CLOSED", category="not_found"), TimeoutError()))
     assert (failure.error_class, failure.category) == ("LEDGER_CLOSED", Category.NOT_FOUND)
+
+
+def test_attempts_that_a_library_below_has_made_are_evidence(judge):
+    throttled = botocore.exceptions.ClientError(
+        {"Error": {"Code": "Throttling"}, "ResponseMetadata": {"HTTPStatusCode": 400, "RetryAttempts": 4}}, "PutItem"
+    )
+    given_up = tenacity.RetryError(tenacity.Future(3))
+    given_up.last_attempt.set_exception(TimeoutError())
+    for exc, attempts in ((throttled, "5"), (given_up, "3")):
+        evidence = judge(chained(RuntimeError("x"), exc)).evidence
+        assert [(each.rule, each.value) for each in evidence][-1] == ("already-retried", attempts)
+    assert all(each.rule != "already-retried" for each in judge(TimeoutError()).evidence)

@@ -7,7 +7,7 @@ facts come before words, and words that merely quote somebody's input are not he
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from reprieve.core import provider
@@ -18,6 +18,7 @@ from reprieve.core.finding import Finding, Weight
 from reprieve.core.message import message_of
 from reprieve.core.pasted import parse_traceback
 from reprieve.core.rules import databases, text
+from reprieve.core.rules.retried import already_retried
 from reprieve.core.rules.table import KNOWN_PACKAGES, of_attributes, rules_for
 from reprieve.core.signature import Frames, fingerprint, frames_of, signature
 
@@ -112,18 +113,20 @@ def is_passage(exc: BaseException) -> bool:
 def _judge(exc: BaseException, context: Context) -> _Judged:
     best: _Judged | None = None
     first_path = ""
+    retried: Evidence | None = None
     for link in links(exc):
         first_path = first_path or link.path
+        retried = retried or already_retried(link)
         found = _find(link, context)
         if found is None:
             continue
         best = found if best is None else _refined(best, found)
         if best.finding.weight is Weight.DECIDES:
-            return best
-    if best is not None:
-        return best
-    words = text.of_words(message_of(exc), context.now)
-    return _Judged(words or _UNKNOWN.but(value=qualified(type(exc))), first_path)
+            break
+    if best is None:
+        words = text.of_words(message_of(exc), context.now)
+        best = _Judged(words or _UNKNOWN.but(value=qualified(type(exc))), first_path)
+    return best if retried is None else replace(best, before=(*best.before, retried))
 
 
 def _refined(outer: _Judged, inner: _Judged) -> _Judged:
