@@ -7,10 +7,10 @@ import sys
 import pytest
 from audited.bare import ANSWERS
 from audited.case import AWAY, NOW
-from audited.verdicts import Audit, run
+from audited.verdicts import Audit, instance_of, loaded_classes, run
 
 from reprieve.app.judging import classify, classify_response
-from reprieve.core.failure import Category
+from reprieve.core.failure import TAXONOMY, Category
 
 pytestmark = pytest.mark.xdist_group("audit-exceptions")
 
@@ -45,6 +45,22 @@ def test_the_corpus_is_at_least_five_hundred_counted_exceptions_of_thirty_librar
 def test_every_exception_is_classified_and_none_breaks_the_classifier(audit):
     escaped = [verdict for verdict in audit.verdicts if verdict.failure is None]
     assert not escaped, audit.table(escaped)
+
+
+@pytest.mark.spec("CRIT-1.0")
+@pytest.mark.filterwarnings("ignore")  # making an instance of every class wakes deprecations of others
+def test_every_exception_class_that_any_library_has_loaded_gets_a_verdict(audit):
+    judged = 0
+    for kind in loaded_classes():
+        exc = instance_of(kind)
+        if exc is not None and not issubclass(kind, concurrent.futures.CancelledError):
+            failure = classify(exc, now=NOW)
+            row = TAXONOMY.get(failure.error_class)
+            assert failure.evidence, kind
+            assert row is not None, kind
+            assert failure.category is row.category, kind
+            judged += 1
+    assert judged > 1000
 
 
 @pytest.mark.spec("CRIT-1.0", "ING-6.1")

@@ -96,7 +96,7 @@ ROWS: Final[tuple[tuple[str, str, Callable[[], object], bool, Any, bool], ...]] 
     ("multiprocessing", "multiprocessing.AuthenticationError", lambda: multiprocessing.AuthenticationError("digest"), False, AUTH, False),
     ("multiprocessing", "multiprocessing.BufferTooShort", lambda: multiprocessing.BufferTooShort(b"x"), False, EITHER | UNKNOWN, True),
     ("stdlib", "shutil.SameFileError", lambda: shutil.SameFileError("a and a are the same file"), False, EITHER | UNKNOWN | CONFLICT, True),
-    ("stdlib", "shutil.ReadError", lambda: shutil.unpack_archive("/dev/null", "/tmp", "nonsense"), False, EITHER, False),
+    ("stdlib", "shutil.ReadError", lambda: shutil.unpack_archive("x.zip", ".", "nonsense"), False, EITHER, False),
     ("stdlib", "argparse.ArgumentError", lambda: argparse.ArgumentError(None, "bad"), False, EITHER | UNKNOWN, True),
     ("stdlib", "getopt.GetoptError", lambda: getopt.getopt(["-x"], ""), False, EITHER | UNKNOWN, True),
     ("stdlib", "locale.Error", lambda: locale.Error("unsupported locale setting"), False, EITHER | UNKNOWN, True),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import warnings
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +17,7 @@ from reprieve.app.judging import classify
 from reprieve.core.failure import Category, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 FAMILIES: Final = (
     "http_status",
@@ -42,6 +44,8 @@ FAMILIES: Final = (
     "second_databases",
     "second_stdlib",
 )
+
+OWN: Final = ("AWS_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "GEMINI_", "AZURE_", "LITELLM_API", "PG", "STRIPE_", "SLACK_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +208,52 @@ def judge(case: Case, exc: BaseException) -> Verdict:
     return Verdict(case, raised, failure, escaped, baseline.judge(exc))
 
 
+@contextmanager
+def plain_environment() -> Iterator[None]:
+    """Hide the credentials, proxies and addresses that a machine may have in its environment."""
+    before = dict(os.environ)
+    for name in before:
+        if name.upper().startswith(OWN) or name.upper().endswith("_PROXY"):
+            del os.environ[name]
+    os.environ.update({"NO_PROXY": "*", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": os.devnull})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def loaded_classes() -> list[type[Exception]]:
+    """Every exception class that the corpus's libraries have brought with them."""
+    found, waiting = set(), [Exception]
+    while waiting:
+        kind = waiting.pop()
+        if kind not in found:
+            found.add(kind)
+            waiting.extend(type.__subclasses__(kind))
+    return sorted(found, key=lambda kind: (str(kind.__module__), kind.__qualname__))
+
+
+def instance_of(kind: type[Exception]) -> BaseException | None:
+    """An instance made as plainly as the class allows, its own attributes perhaps missing."""
+    for make in (
+        lambda: kind("as asked"),
+        kind,
+        lambda: kind.__new__(kind),
+        lambda: kind.__new__(kind, "g", [ValueError()]),
+    ):
+        try:
+            made = make()
+        except Exception:  # noqa: BLE001 - many classes want arguments of their own
+            continue
+        if isinstance(made, BaseException):
+            return made
+    return None
+
+
 def run() -> Audit:
     """Provoke and judge every case, on servers that are started once."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), plain_environment():
         # the libraries' own leaks and deprecations are theirs; ours are tested elsewhere
         warnings.simplefilter("ignore")
         lab_class = importlib.import_module("audited.lab").Lab
