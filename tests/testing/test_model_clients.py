@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from reprieve.testing import HangUp, Moment, Reset, Stall, replies
-from reprieve.testing.provoke import catalogue
+from reprieve.testing.provoke import catalogue, provoke
 
 # fmt: off
 EXPECTED = {
@@ -187,6 +189,16 @@ def test_no_library_retries_behind_our_back(stage, fail, library):
     situation = {"google-genai": "UNAVAILABLE", "anthropic": "overloaded_error"}.get(library, "overloaded")
     fail(f"{library}: {situation}")
     assert len(stage.web().requests) == 1
+
+
+@pytest.mark.parametrize("library", ["openai", "anthropic", "google-genai"])
+def test_a_proxy_in_the_environment_is_not_asked_for_the_upstream(monkeypatch, refusing_port, kind_of, library):
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{refusing_port}")
+    situation = {"openai": "overloaded", "anthropic": "overloaded_error", "google-genai": "UNAVAILABLE"}[library]
+    assert kind_of(provoke(f"{library}: {situation}")) == EXPECTED[library][situation]
+    assert "NO_PROXY" not in os.environ
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def _slack(url: str, timeout: float) -> None:
 
 def _stripe(url: str, timeout: float) -> None:
     stripe = library("stripe")
-    client = stripe.UrllibClient() if timeout == PATIENT else stripe.RequestsClient(timeout=timeout)
+    client = stripe.RequestsClient(timeout=timeout)
     try:
         options = {"base_addresses": {"api": url.rstrip("/")}, "max_network_retries": 0, "http_client": client}
         stripe.StripeClient(KEY, **options).v1.customers.create({"email": "someone@example.org"})

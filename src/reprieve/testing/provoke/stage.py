@@ -66,6 +66,13 @@ def _installed(package: str) -> bool:
         return False
 
 
+def _restore(name: str, before: str | None) -> None:
+    if before is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = before
+
+
 class Stage:
     """Where provocations are played: holds the upstreams, and ends them all.
 
@@ -137,7 +144,15 @@ class Stage:
                 file.write(authority_pem())
         return self._authority_file
 
+    def _bypass_proxies(self) -> None:
+        """Keep clients that read the environment from asking a proxy for our addresses."""
+        for name in ("no_proxy", "NO_PROXY"):
+            before = os.environ.get(name)
+            os.environ[name] = HOST if not before else f"{before},{HOST}"
+            self._stack.callback(_restore, name, before)
+
     def __enter__(self) -> Self:
+        self._bypass_proxies()
         return self
 
     def __exit__(
