@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SLACK: Final = secret("xo", "xb-", "123456789012-", "AbCdEfGhIjKlMnOpQrStUvWx")
 STRIPE: Final = secret("sk_", "te", "st_", "51Audit9Zy8Xw7Vu6Ts5Rq4Po3Nm2Lk1")
-SENDGRID: Final = secret("SG", ".auditaudit", ".0123456789abcdefghijklmnopqrstuvwxyzABCDEFG")
+SENDGRID: Final = secret("SG", ".auditaudit0123456789Ab", ".0123456789abcdefghijklmnopqrstuvwxyzABCDEFG")
 TWILIO: Final = (secret("AC", "0123456789abcdef", "0123456789abcdef"), secret("fedcba9876543210", "fedcba9876543210"))
 MONEY: Final = RATE_LIMIT | AUTH | POLICY | CONFIGURATION | VALIDATION
 PEOPLE: Final = NOT_FOUND | VALIDATION | AUTH

@@ -39,6 +39,7 @@ FAMILIES: Final = (
     "stdlib_code",
     "chains",
     "strangers",
+    "leaks",
     "validation",
     "second_http",
     "second_databases",
