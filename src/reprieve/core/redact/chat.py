@@ -21,9 +21,9 @@ _STRONG: Final = (
     rb"prompt_text|raw_prompt|full_prompt|llm_input|llm_output|model_output|modelOutput|raw_output|raw_response|last_message|human_input|instruction"
 )
 _WEAK: Final = (
-    rb"text|input|inputs|system|parts|output|outputs|query|question|answer|response|message|arguments|args|parameters|summary|"
+    rb"text|input|inputs|system|parts|output|outputs|query|question|answer|response|arguments|args|parameters|summary|"
     rb"refusal|reasoning|body|history|context|kwargs|input_value|tool_input|result|data|value|transcript|texts|tool_calls|"
-    rb"function_call|turns|dialog|dialogue|utterance|reply|delta"
+    rb"function_call|turns|dialog|dialogue|utterance|reply|delta|message|url|image_url|b64_json|image|audio|file_data"
 )
 STRONG_NAMES: Final = frozenset(_STRONG.decode().split("|"))
 WEAK_NAMES: Final = frozenset(_WEAK.decode().split("|"))
@@ -43,6 +43,8 @@ _KEY: Final = (
 _ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot)"
 _CONTEXT: Final = (
     rb"\brole" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*" + _ROLES + rb"\b"
+    rb"|\b(?:candidates|choices|parts)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[\s*[{A-Z]"
+    rb"|content_block|text_delta|output_text|message_delta|message_start|chat\.completion|response\.(?:created|completed|output)"
     rb"|\bfrom" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*(?:human|gpt|chatgpt|system|user|assistant)\b"
     rb"|\b(?:messages|prompt|contents|chat_history|input_messages)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[\s*[\\\"'{(A-Z]"
     rb"|\b(?:ChatCompletion|ChatMessage|TextBlock|HumanMessage|AIMessage|SystemMessage|ToolUseBlock|ToolMessage|InputMessage|OutputMessage|ResponseOutput|MessageParam|GenerateContent|UserMessage|AssistantMessage|BaseMessage|ChatPrompt|ContentBlock|TextPart|UserPromptPart|ModelRequest|ModelResponse|TextContent)\w*"
@@ -155,9 +157,20 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
         return []
     if not near and (_ORDINARY.match(value) or _META.search(data[max(0, key - 320) : key])):
         return []
+    if name == b"message" and _CHATTY.search(data, max(0, key - 2000), end + 2000) is None:
+        return []
+    if name in _MEDIA and not value.startswith(b"data:") and not _LONG.match(value):
+        return []
+    if not near and data[end + quote.escapes + 1 : end + quote.escapes + 2] == b";":
+        return []  # a style sheet
     if name == b"system" and value in (b"linux", b"darwin", b"windows"):
         return []
     return [Span(quote.start, end, RULE)] if end > quote.start else []
+
+
+_CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")
+_MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
+_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{60}")
 
 
 def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Span]:
@@ -227,12 +240,15 @@ _LINE: Final = rb"(?m)^([ \t>|-]*)(?:role[ \t]*:[ \t]*\w+[ \t]*)?[\"']?(content|
 LINE_TRIGGER: Final = rb"(?m)^[ \t>-]*\"?role\"?[ \t]*:[ \t]*\"?" + _ROLES + rb"\b|^[ \t-]*messages:[ \t]*$"
 
 
+_NO_TEXT: Final = re.compile(rb"[\[{]|(?:null|~|\d+)\s*(?:\n|\Z)|[A-Za-z_][\w.\[\]]*[ \t]*=[ \t]")
+
+
 def yaml_lines(data: bytes) -> Iterator[Span]:
     """`content: ...` in YAML that has roles, with the deeper lines below it."""
     contexts = _Contexts(data)
     for match in compiled(_LINE).finditer(data):
         pos = match.start(3)
-        if not contexts.near(pos) or quote_at(data, pos) is not None or data[pos : pos + 1] in (b"[", b"{"):
+        if not contexts.near(pos) or quote_at(data, pos) is not None or _NO_TEXT.match(data, pos):
             continue
         indent = len(match.group(1) or b"")
         below = block(data, pos, indent)

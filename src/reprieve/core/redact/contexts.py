@@ -69,6 +69,10 @@ def _digits_too(value: bytes) -> bool:
     return _any(value) and re.search(rb"\d", value) is not None and len(value) > 7  # noqa: PLR2004
 
 
+def _no_port(value: bytes) -> bool:
+    return _any(value) and re.fullmatch(rb"[\d.:/-]+(?:tcp|udp)?", value) is None
+
+
 def _basic(value: bytes) -> bool:
     """Whether this is base64 for `user:password`."""
     padded = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
@@ -139,9 +143,9 @@ def _rows() -> tuple[Context, ...]:
         # command lines
         _command(rb"mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mysqlimport|mysqlsh|mycli", rb"-p"),
         _command(rb"sshpass|7z|7za|7zz|rar|unrar", rb"-p(?:" + _GAP + rb")?"),
-        _command(rb"docker|podman|buildah|skopeo|nerdctl|helm registry|oras|crane|az|mongosh?|mongodump|mongorestore|mongoexport|mongoimport|evil-winrm|crackmapexec|nxc|twine|cqlsh|sqlplus|impala-shell|beeline|ipmitool login|xfreerdp|cf login|oc login|argocd login|rabbitmqadmin",
+        _command(rb"docker login|podman login|buildah login|skopeo login|nerdctl login|helm registry|oras|crane|az|mongosh?|mongodump|mongorestore|mongoexport|mongoimport|evil-winrm|crackmapexec|nxc|twine|cqlsh|sqlplus|impala-shell|beeline|ipmitool login|xfreerdp|cf login|oc login|argocd login|rabbitmqadmin",
                  rb"(?:-p)" + _GAP),
-        _command(rb"p4|sqlcmd|bcp|osql|isql|zip|unzip|zipcloak|ipmitool|ldapmodify -P|nuget", rb"-P(?:" + _GAP + rb")?"),
+        _command(rb"p4|mosquitto_pub|mosquitto_sub|mosquitto_rr|sqlcmd|bcp|osql|isql|zip|unzip|zipcloak|ipmitool|ldapmodify -P|nuget", rb"-P(?:" + _GAP + rb")?"),
         _command(rb"redis-cli|keydb-cli|valkey-cli", rb"(?:-a|--pass|--askpass)" + _GAP),
         _command(rb"ldap(?:search|add|modify|delete|passwd|whoami)", rb"-w" + _GAP),
         _command(rb"twine|cadaver|lftp", rb"-p" + _GAP),
@@ -156,6 +160,8 @@ def _rows() -> tuple[Context, ...]:
         _command(rb"vault login|op signin|bw unlock|infisical login", rb"(?:token=)?", check=_token),
         _command(rb"xfreerdp|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p )"),
         Context("command-line", rb"\becho[ \t]+(?:-n[ \t]+)?\\*['\"]?([^\s'\"\\|]+)\\*['\"]?[ \t]*\|[ \t]*(?:sudo[ \t]+-S|docker login|podman login|sudo -\w*S|passwd|chpasswd|gpg|helm registry|crane|gh auth|vault)", _any),
+        Context("command-line", _GAP + rb"(?:-u|-U|--user|--username|-l)(?:" + _GAP + rb"|=)?[^\s'\",|;]+" + _GAP + rb"(?:-p|-P|-w|--pass)" + _GAP + _ARGUMENT, _no_port),
+        Context("command-line", rb"\bPASSWORD ?\(\\*['\"]([^'\"\\)]+)", _any),
         Context("command-line", rb"(?i)(?:user|role|login|grant)\b[^\n;]*? identified (?:with \S+ )?by (?:password )?\\*['\"]([^'\"\\]+)", _any),
         Context("command-line", rb"(?i)(?:requirepass|masterauth)" + _GAP + rb"\\*['\"]?([^\s'\"\\]+)", _any),
         Context("command-line", rb"--from-literal[= ]\\*['\"]?[\w.-]+=([^\s'\"\\]+)", _any),
@@ -169,12 +175,14 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"\b[A-Za-z]*\d+ LOGIN \\*\"?[^\s\"]+?\\*\"? \\*\"?([^\s\"'\\]+)", _any),
         Context("password", rb"\blogin[ \t\r\n]+\S+[ \t\r\n]+password[ \t]+\\*['\"]?([^\s'\"\\]+)", _any),
         Context("password", rb"(?m)^\s*[\w.*-]+:(?:\d{2,5}|\*):[^:\s/]+:[^:\s/]+:([^\s:]+)\s*$", _any),
+        Context("password", rb"[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w@.-]+:([^\s:'\"\\,]+)", _any),
+        Context("password", rb":\d{3,5}=[\w.@-]+:([0-9A-F]{32})\b", _any),
         # prose
         Context("password", rb"(?i)" + _PROSE_WORD + rb"s?(?: (?:is|was|of|set to|changed to|reset to|entered|provided|supplied|given|value|attempt|attempted|used|tried))?:?[ \t]+\\*[\"'`\x91\x92]([^\"'`\\\n]{2,200})\\*[\"'`]", _word),
         Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([^\s'\"\\,;()]*[0-9!@#$%^&*+_][^\s'\"\\,;()]*)", _word),
         Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([A-Za-z-]{4,60})" + _AFTER, _word),
-        Context("password", rb"(?i)" + _PASSWORD_WORD + rb" (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]*[0-9!@#$%^&*+_][^\s'\"\\,;]*)", _word),
-        Context("password", rb"(?i)" + _PASSWORD_WORD + rb" (?:is|was|set to|changed to|reset to)(?: now)?:? ([A-Za-z-]{4,60})" + _AFTER, _word),
+        Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]*[0-9!@#$%^&*+_][^\s'\"\\,;]*)", _word),
+        Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([A-Za-z-]{4,60})" + _AFTER, _word),
         Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _digits_too),
         Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
@@ -183,7 +191,7 @@ def _rows() -> tuple[Context, ...]:
         Context("token-pair", rb"AKIA[A-Z0-9]{12,}[^A-Za-z0-9]{1,8}([A-Za-z0-9+/]{40})\b", _any),
         Context("aws-secret", rb"(?i)aws\w{0,30}[^\w\n]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/]|$)", _token),
         Context("sas-signature", rb"[?&;]sig=([A-Za-z0-9%+/=_-]{16,})", _any),
-        Context("wifi-password", rb"(?i)(?:\bpsk[ \t]*=[ \t]*\"?|WIFI:[^\n]*?P:)([^\s\";]+)", _any),
+        Context("wifi-password", rb"(?i)(?:\bpsk[ \t]*=[ \t]*\\*\"?|WIFI:[^\n]*?P:)([^\s\";\\]+)", _any),
     )
     # fmt: on
 

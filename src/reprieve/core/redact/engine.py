@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from reprieve.core.redact import chat, contexts, pii, structure, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
+from reprieve.core.redact.view import view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,15 +62,15 @@ def _address_gate() -> Gate:
 
 def _spans(data: bytes, secrets: Secrets, *, addresses: bool) -> list[Span]:
     """All that any rule wants out of these bytes."""
+    exact = list(secrets.spans(data)) if secrets.values else []
+    data = view(data)
     found = list(structure.spans(data))  # so many texts have such names that its own pattern is its gate
-    if secrets.values:
-        found.extend(secrets.spans(data))
     for known, finders in _gates():
         for hit in known.Match(data) or ():
             found.extend(finders[hit](data))
     if addresses and _address_gate().Match(data) is not None:
         found.extend(pii.network_addresses(data))
-    return found
+    return exact + found
 
 
 def _merged(found: list[Span]) -> list[Span]:

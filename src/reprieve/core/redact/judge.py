@@ -25,7 +25,7 @@ _MASK: Final = re.compile(
     rb"[*\xe2\x80\xa2\xc2\xb7xX.#_\- ]+\Z|[^\s*]{0,8}\*{3,}[^\s*]{0,8}\Z|\.{3}|<[^<>]{0,60}>\Z|\[[A-Za-z_ -]{1,30}\]\Z"
 )
 _TEMPLATE: Final = re.compile(
-    rb"\$\{|\$\(|\{\{|\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}\Z|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
+    rb"\$\d+\Z|:[a-z_]+\Z|\?\Z|(?i:your[_-])|\$\{|\$\(|\{\{|\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}\Z|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
 )
 _CALL: Final = re.compile(rb"(?:await |not |lambda)|[A-Za-z_][\w.]{0,80}[(\[]")
 _DOTTED: Final = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
@@ -139,9 +139,15 @@ def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:
         return False
     if b" " in content and (_DIGIT.search(content) is None or _COMPLAINT.search(content)):
         return False
+    if not quoted and content.isalpha() and content.islower() and name.lower().endswith(_UNLIKELY):
+        return False
     if not quoted and _DIGIT.search(content) is None and not content.isalnum():
         return len(content) > 11  # noqa: PLR2004 - `->`, `~>` and other signs of a grammar
     return True
+
+
+_UNLIKELY: Final = (b"credentials", b"credential", b"creds", b"auth", b"ticket", b"bearer", b"csrf")
+"""Names whose values nobody makes up as a word."""
 
 
 def _same_word(name: bytes, content: bytes) -> bool:
@@ -162,7 +168,7 @@ def _person(name: bytes, content: bytes) -> bool:
     )
 
 
-_KEYWORDS: Final = re.compile(rb"[ \t]+(?:or|and|if|else|is|in|not|for|as)\b")
+_KEYWORDS: Final = re.compile(rb"[ \t]+(?:(?:or|and|if|else|is|in|not|for|as)\b|[+*%/|] )")
 _IN_TRACEBACK: Final = re.compile(rb'\s*File "[^"\n]*", line \d+')
 _ARGUMENTS: Final = re.compile(rb"[\w\]]\((?:[^()]|\([^()]*\))*\Z|^[ \t]*(?:[a-z_]+=[^=]*,[ \t]*)*\Z")
 _ROOTS: Final = (
@@ -205,6 +211,8 @@ def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
     if _NAME.match(content) is None:
         return False
     low, own = content.lower().strip(b"_"), name.lower().strip(b"_-")
+    if low == own or data[key_start - 1 : key_start] == b".":
+        return True
     if len(low) > 2 and (low in own or own in low) and _DIGIT.search(content) is None:  # noqa: PLR2004 - `pw`
         return True
     if _DIGIT.search(content) is not None or name.isupper():

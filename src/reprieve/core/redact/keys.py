@@ -269,6 +269,11 @@ _HARMLESS_TAILS: Final = frozenset(
         "info",
     ]
 )
+_RUN_TOGETHER: Final[dict[str, Kind]] = {
+    term.replace("_", ""): kind
+    for term, kind in TERMS.items()
+    if "_" in term and kind in (Kind.TOKEN, Kind.PHRASE) and term.endswith(("key", "secret", "token", "phrase"))
+}
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -290,6 +295,9 @@ def kind_of(name: bytes) -> Kind | None:
         if kind is not None:
             return _weighed(kind, words, length)
     last = words[-1]
+    for term, kind in _RUN_TOGETHER.items():
+        if last.endswith(term):
+            return kind
     if any(last.endswith(word) for word in _COMPOUND):
         return Kind.PASSWORD if last.endswith(("password", "passwd", "pwd")) else Kind.TOKEN
     if last in _HARMLESS_TAILS:

@@ -14,6 +14,7 @@ from reprieve.core.redact.values import (
     Value,
     bare,
     block,
+    bracket_end,
     personal,
     phrase,
     quote_at,
@@ -63,13 +64,18 @@ _NAMED: Final = (
 _NAMED_TIGHT: Final = _QUOTES + rb"+,\s*" + _QUOTES + rb"+value" + _QUOTES + rb"+[ \t]*[:=][ \t]*"
 _PART: Final = _QUOTES + rb"+(?:\r?\n|(?:\\+r)?\\+n){2}"
 _ELSEWHERE: Final = b"|".join((_NAMED, _NAMED_TIGHT, _PART))
-_KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|(>))" % (WORDS, _ELSEWHERE, _ASSIGN, _PAIR)
+_KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|((?:\s+[\w:.-]+=\\*[\"'][^\"'<>\n]*[\"'])*>))" % (
+    WORDS,
+    _ELSEWHERE,
+    _ASSIGN,
+    _PAIR,
+)
 _FLAG: Final = rb"(?i)(?:^|[\s'\"\[(]|\\n)--?([\w-]*" + WORDS + rb"[\w-]*)['\"]?[ \t]+"
 
 FLAG_TRIGGER: Final = _FLAG
 
 _IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-_ANNOTATION: Final = re.compile(rb"[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]*=(?!=)[ \t]*")
+_ANNOTATION: Final = re.compile(rb"[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*")
 _WRAPPER: Final = re.compile(rb"[A-Za-z_][\w.]{0,40}\((?=[bru]{0,2}\\*[\"'])")
 _SECRET_WRAPPER: Final = re.compile(rb"(?i)[\w.]*(?:secret|password|token|auth|key|str|bytes|cred)\w*\(")
 _SCHEME: Final = re.compile(
@@ -104,7 +110,7 @@ def spans(data: bytes) -> Iterator[Span]:
             continue
         start, name = _whole_name(data, start, end)
         kind = kind_of(name)
-        if kind is None or data.startswith(b":", after):
+        if kind is None or data[after : after + 1] in (b":", b"="):
             continue
         separator = b"," if match.start(4) >= 0 else data[end:after]
         if separator == b"," and not _is_pair(data, start, kind):
@@ -116,6 +122,9 @@ def spans(data: bytes) -> Iterator[Span]:
             yield span
 
 
+_METAVARIABLE: Final = re.compile(rb"[A-Z]{2,10}\Z")
+
+
 def flags(data: bytes) -> Iterator[Span]:
     """The values of command-line options: `--password VALUE`."""
     for match in compiled(_FLAG).finditer(data):
@@ -125,7 +134,13 @@ def flags(data: bytes) -> Iterator[Span]:
             continue
         value = _plain_value(data, match.end(), Kind.TOKEN if kind is Kind.HEADER else kind)
         content = data[value.start : value.end]
-        if harmless(content) or (content.startswith(b"-") and not value.quoted) or content in (b"|", b"<", b">", b"&&"):
+        if (
+            _METAVARIABLE.match(content)
+            or data[match.end() - 2 : match.end()].isspace()
+            or harmless(content)
+            or (content.startswith(b"-") and not value.quoted)
+            or content in (b"|", b"<", b">", b"&&")
+        ):
             continue
         if kind is Kind.PASSWORD or telling(data, match.start(1), name, kind, value):
             yield Span(value.start, value.end, RULES[kind])
@@ -183,6 +198,11 @@ def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
         pos = annotation.end()
     if separator == b"," and quote_at(data, pos) is None:
         return
+    if data[pos : pos + 1] == b"{" and kind is Kind.HEADER:
+        end = bracket_end(data, pos)
+        if end - pos > 2:  # noqa: PLR2004 - `{}`
+            yield Span(pos, end, RULES[kind])
+        return
     if data[pos : pos + 1] in (b"[", b"("):
         if not MARKER.match(data, pos):
             yield from _members(data, start, name, kind, pos)
@@ -227,9 +247,13 @@ def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> V
     if (line_end := _NEXT_LINE.match(data, pos)) is not None:
         if quote_at(data, line_end.end()) is None:
             line = data.rfind(b"\n", 0, start) + 1
+            if not _starts_line(data, start):
+                return None
             deeper = len(line_end[1]) > len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
             if not deeper or kind in (Kind.STRICT, Kind.SPACED) or _FIELD.match(data, line_end.end()):
                 return None
+        elif data[line_end.end() : line_end.end() + 3] in (b'"""', b"'''"):
+            return None
         pos = line_end.end()
     if kind is Kind.HEADER and quote_at(data, pos) is None:
         return _header(data, start, pos)
@@ -262,6 +286,8 @@ def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, line
     match kind:
         case Kind.PHRASE:
             return phrase(data, pos)
+        case Kind.PERSON if colon and line_start:
+            return to_line_end(data, pos)
         case Kind.PERSON | Kind.SPACED:
             return personal(data, pos)
         case Kind.PASSWORD if colon and line_start:

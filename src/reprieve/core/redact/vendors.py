@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from reprieve.core.redact.judge import random_looking
 from reprieve.core.redact.patterns import Span, compiled, gate
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def _wrapped(data: bytes, end: int, missing: int) -> int:
         if data.startswith(wrap, end):
             after = end + len(wrap)
             rest = compiled(rb"[ \t>|]*[A-Za-z0-9_+/=-]+").match(data, after, after + missing + 40)
-            if rest is not None and (length := rest.end() - after) >= min(missing, 4) and length <= missing + 40:
+            if rest is None:
+                continue
+            more = data[after : rest.end()].strip(b" \t>|")
+            if (len(more) >= missing or random_looking(more)) and any(48 <= byte <= 57 for byte in more):  # noqa: PLR2004 - a digit
                 return rest.end()
     return end
 
@@ -75,8 +79,8 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("google-token", rb"4/0A[A-Za-z0-9_-]{4}", dashed + rb"{16,}"),
         Vendor("google-secret", rb"GOCSPX-", dashed + rb"{8,}", 35, free=True),
         Vendor("google-key", rb"GOOG[A-Z0-9]{4}", rb"[A-Z0-9]{12,}"),
-        Vendor("azure-key", rb"[A-Za-z0-9+/]{30,}(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)",
-               rb"[A-Za-z0-9+/=]{6,}", mixed=True, hint=rb"(?:AAAA[A-Z]{2}|\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)[A-Za-z0-9+/=]{6}"),
+        Vendor("azure-key", rb"[A-Za-z0-9+/]{30,}(?:\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)",
+               rb"[A-Za-z0-9+/=]{6,}", mixed=True, hint=rb"(?:\+ASt|AZC[A-Z]{2}|AIoTC|ACDb|AzFu|AzSe|ACRA)[A-Za-z0-9+/=]{6}"),
         Vendor("azure-key", rb"[A-Za-z0-9_~.]{3}[78]Q~", rb"[A-Za-z0-9_~.-]{20,}", 40, hint=rb"[78]Q~[A-Za-z0-9]"),
         Vendor("digitalocean-key", rb"do[opr]_v1_", lower_hex + rb"{12,}", 71, free=True),
         Vendor("alibaba-key", rb"LTAI[A-Za-z0-9]{4}", alnum + rb"{8,}"),
@@ -148,7 +152,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("openai-key", rb"sk-[A-Za-z0-9]{4}", rb"[A-Za-z0-9_-]*\d[A-Za-z0-9_-]*", 51),
         Vendor("openai-key", rb"sess-[A-Za-z0-9]{4}", alnum + rb"{20,}"),
         Vendor("huggingface-token", rb"(?:hf|api_org)_[A-Za-z0-9]{4}", alnum + rb"{12,}", 37),
-        Vendor("replicate-token", rb"r8_[A-Za-z0-9]{4}", alnum + rb"{8,}", 40),
+        Vendor("replicate-token", rb"r8_[A-Za-z0-9]{4}", alnum + rb"{26,}", 40),
         Vendor("groq-key", rb"gsk_[A-Za-z0-9]{4}", alnum + rb"{10,}", 56),
         Vendor("xai-key", rb"xai-[A-Za-z0-9]{4}", alnum + rb"{10,}", 84),
         Vendor("perplexity-key", rb"pplx-[A-Za-z0-9]{4}", alnum + rb"{10,}", 53),
@@ -203,6 +207,8 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("resend-key", rb"re_[A-Za-z0-9]{6}", rb"(?:[A-Za-z0-9]{2,}_[A-Za-z0-9]{12,}|[A-Za-z0-9]{18,})", mixed=True),
         Vendor("svix-secret", rb"whsec_", rb"[A-Za-z0-9+/=_-]{10,}", 38, free=True),
         Vendor("twilio-key", rb"SK[0-9a-f]{4}", lower_hex + rb"{28}", 34),
+        Vendor("adafruit-key", rb"aio_[A-Za-z0-9]{4}", alnum + rb"{20,}", 32, mixed=True),
+        Vendor("firebase-key", rb"AAAA[A-Za-z0-9_-]{7}:", dashed + rb"{40,}", 152),
         Vendor("intercom-token", rb"dG9rO[A-Za-z0-9+/=]{4}", rb"[A-Za-z0-9+/=]{20,}"),
         Vendor("line-token", rb"[A-Za-z0-9+/]{100,}/1O/w1cDnyilFU", rb"=?", hint=rb"/1O/w1cDnyilFU"),
         # observability
