@@ -35,7 +35,7 @@ _LONGEST = 14_000
 _SECRET_NAME = r"(?:passw|pwd|passphrase|secret|token|api[-_ ]?key|private|credential|auth|cookie|session|\bkey)"
 # A line with a literal beside such a name, an address or a number of someone's is open to argument: it is left out.
 _ARGUABLE = re.compile(
-    r"[\w.+-]+@[\w$-]+[.{]\w|://[^/\s\"']*@|PRIVATE KEY|\beyJ|\bAKIA|\+\d{1,3}[ (-]\d|\d{3}-\d{2}-\d{4}|\(\d{3}\) ?\d{3}"
+    r"[\w.+-]+(?:@|%40)[\w$-]+[.{]\w|\+\d{10}|://[^/\s\"']*@|PRIVATE KEY|\beyJ|\bAKIA|\+\d{1,3}[ (-]\d|\d{3}-\d{2}-\d{4}|\(\d{3}\) ?\d{3}"
     rf"|{_SECRET_NAME}\w*[\"'\]]*\s*[:=,]\s*(?:[bru]*[\"'`<]|\w*\d)"
     rf"|{_SECRET_NAME}\w* (?:is |was )?[\"'`]"
     r"|(?:prompts?|contents?|instructions|input|text|message|system|user|name|address|phone|birth\w*)[\"']?\s*[:=]\s*[bruf]*[\"']"
