@@ -258,7 +258,7 @@ class Page(Base):
     __mapper_args__ = {"version_id_col": revision}  # noqa: RUF012 - as SQLAlchemy reads it
 
 
-def _session(work: Callable[[orm.Session], object]) -> Callable[[Lab], object]:
+def in_session(work: Callable[[orm.Session], object]) -> Callable[[Lab], object]:
     def provoke(_: Lab) -> object:
         engine = sqlalchemy.create_engine("sqlite://")
         try:
@@ -289,16 +289,20 @@ def _two_rows(session: orm.Session) -> object:
 
 def _sqlalchemy() -> Iterator[Case]:
     yield retry("sqlalchemy", "SQLAlchemy pool timeout", _pool, AWAY, "a resource ran out: retry slowly")
-    yield retry("sqlalchemy", "SQLAlchemy StaleDataError", _session(_stale), CONFLICT, "a version conflict: CRIT-1.4")
+    yield retry("sqlalchemy", "SQLAlchemy StaleDataError", in_session(_stale), CONFLICT, "a version conflict: CRIT-1.4")
     yield stop(
         "sqlalchemy",
         "SQLAlchemy NoResultFound",
-        _session(lambda session: session.execute(sqlalchemy.select(Page)).one()),
+        in_session(lambda session: session.execute(sqlalchemy.select(Page)).one()),
         NOT_FOUND,
         "CRIT-1.7",
     )
     yield stop(
-        "sqlalchemy", "SQLAlchemy MultipleResultsFound", _session(_two_rows), CODE | CONFLICT, "an invariant is broken"
+        "sqlalchemy",
+        "SQLAlchemy MultipleResultsFound",
+        in_session(_two_rows),
+        CODE | CONFLICT,
+        "an invariant is broken",
     )
     yield stop(
         "sqlalchemy",
@@ -317,25 +321,25 @@ def _sqlalchemy() -> Iterator[Case]:
     yield stop(
         "sqlalchemy",
         "SQLAlchemy ObjectNotExecutableError",
-        _session(lambda session: session.connection().execute("SELECT 1")),
+        in_session(lambda session: session.connection().execute("SELECT 1")),
         CONFIGURATION,
         "a bug",
     )
     yield stop(
         "sqlalchemy",
         "SQLAlchemy missing bind parameter",
-        _session(lambda session: session.execute(sqlalchemy.text("SELECT :a"))),
+        in_session(lambda session: session.execute(sqlalchemy.text("SELECT :a"))),
         CODE,
         "a bug",
     )
     yield stop(
         "sqlalchemy",
         "SQLAlchemy NoSuchTableError",
-        _session(lambda session: sqlalchemy.Table("gone", sqlalchemy.MetaData(), autoload_with=session.connection())),
+        in_session(lambda session: sqlalchemy.Table("gone", sqlalchemy.MetaData(), autoload_with=session.connection())),
         CONFIGURATION | NOT_FOUND,
         "a missing migration",
     )
-    yield stop("sqlalchemy", "SQLAlchemy DetachedInstanceError", _session(_detached), CONFIGURATION, "a bug")
+    yield stop("sqlalchemy", "SQLAlchemy DetachedInstanceError", in_session(_detached), CONFIGURATION, "a bug")
 
 
 def _detached(session: orm.Session) -> object:

@@ -261,6 +261,10 @@ def _traps() -> Iterator[Case]:
         NETWORK,
         "a proxy that is down: CRIT-1.1",
     )
+    yield from _plain_client()
+
+
+def _plain_client() -> Iterator[Case]:
     yield retry(
         "http.client",
         "http.client RemoteDisconnected",

@@ -288,6 +288,10 @@ def _words() -> Iterator[Case]:
             "CRIT-4.4",
             **keep(key),
         )
+    yield from _longer_words()
+
+
+def _longer_words() -> Iterator[Case]:
     yield retry(
         "chain",
         "doubly escaped JSON",

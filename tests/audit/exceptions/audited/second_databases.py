@@ -31,7 +31,7 @@ from audited.case import (
     stop,
 )
 from audited.cloud_aws import client
-from audited.databases_embedded import Page, _session
+from audited.databases_embedded import Page, in_session
 from audited.databases_postgres import DRIVERS, raising
 
 if TYPE_CHECKING:
@@ -184,25 +184,25 @@ def _natural() -> Iterator[Case]:
     yield retry("psycopg", "psycopg really not serializable", _serialization, CONFLICT, "40001")
     yield retry("asyncpg", "asyncpg pool is empty", _pool_of_asyncpg, AWAY, "a timeout")
     yield stop(
-        "sqlalchemy", "SQLAlchemy PendingRollbackError", _session(_pending), CONFIGURATION | CONFLICT, "an illegal state: CRIT-1.9",
+        "sqlalchemy", "SQLAlchemy PendingRollbackError", in_session(_pending), CONFIGURATION | CONFLICT, "an illegal state: CRIT-1.9",
         arguable=True,
     )  # fmt: skip
     yield stop(
-        "sqlalchemy", "SQLAlchemy CompileError", _session(lambda session: session.execute(sqlalchemy.insert(Page).values(nope=1))),
+        "sqlalchemy", "SQLAlchemy CompileError", in_session(lambda session: session.execute(sqlalchemy.insert(Page).values(nope=1))),
         CODE, "a bug",
     )  # fmt: skip
     yield stop(
         "sqlalchemy",
         "SQLAlchemy UnmappedInstanceError",
-        _session(lambda session: session.add(object())),
+        in_session(lambda session: session.add(object())),
         CONFIGURATION,
         "a bug",
     )
-    yield stop("sqlalchemy", "SQLAlchemy ResourceClosedError", _session(_closed_result), CONFIGURATION, "a bug")
+    yield stop("sqlalchemy", "SQLAlchemy ResourceClosedError", in_session(_closed_result), CONFIGURATION, "a bug")
     yield stop(
         "sqlalchemy",
         "SQLAlchemy IntegrityError of the mapper",
-        _session(_missing_text),
+        in_session(_missing_text),
         VALIDATION,
         "a NOT NULL: CRIT-1.5",
     )

@@ -196,6 +196,10 @@ def _ill_behaved() -> Iterator[Case]:
         NETWORK,
         "it ends",
     )
+    yield from _misleading()
+
+
+def _misleading() -> Iterator[Case]:
     yield retry("user", "groups two hundred deep", lambda _: _nested(200), NETWORK, "it ends")
     yield stop(
         "user",
@@ -321,6 +325,11 @@ def _below() -> Iterator[Case]:
         "CRIT-1.1",
         **open_,
     )
+    yield from _far_below()
+
+
+def _far_below() -> Iterator[Case]:
+    open_ = {"arguable": True}
     yield stop(
         "jinja2",
         "jinja2 UndefinedError",

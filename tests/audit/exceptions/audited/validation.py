@@ -96,6 +96,10 @@ def cases() -> Iterator[Case]:
         EITHER,
         "a bug",
     )
+    yield from _documents()
+
+
+def _documents() -> Iterator[Case]:
     yield stop(
         "jsonschema",
         "jsonschema required",
