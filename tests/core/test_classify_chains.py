@@ -35,6 +35,12 @@ def test_a_bad_certificate_at_the_end_of_the_chain_makes_a_connection_error_perm
         assert len(failure.evidence) == 2
 
 
+def test_a_connection_that_was_reset_while_connecting_has_sent_nothing(judge):
+    reset = ConnectionResetError(104, "reset")
+    assert judge(chained(httpx.ConnectError("x"), reset)).outcome_unknown is False
+    assert judge(chained(httpx.ReadError("x"), reset)).outcome_unknown is True
+
+
 def test_a_bug_that_was_being_handled_does_not_explain_a_connection_error(judge):
     try:
         try:

@@ -143,7 +143,10 @@ def _refined(outer: _Judged, inner: _Judged) -> _Judged:
             takes = takes or inner.finding.rule.startswith(_NEVER_SENT)
     if not takes:
         return outer
-    return _Judged(inner.finding, inner.path, (*outer.before, _evidence(outer)))
+    finding = inner.finding
+    if outer.finding.weight is Weight.TRANSPORT and not outer.finding.outcome_unknown:
+        finding = finding.but(outcome_unknown=False)  # it broke while connecting: nothing was sent
+    return _Judged(finding, inner.path, (*outer.before, _evidence(outer)))
 
 
 def _find(link: Link, context: Context) -> _Judged | None:
