@@ -43,10 +43,12 @@ _KEY: Final = (
 _ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot)"
 _CONTEXT: Final = (
     rb"\brole" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*" + _ROLES + rb"\b"
-    rb"|\b(?:candidates|choices|parts)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[\s*[{A-Z]"
+    rb"|\b(?:candidates|choices|parts)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[(?:\s|\\+[nrt])*[{A-Z]"
     rb"|content_block|text_delta|output_text|message_delta|message_start|chat\.completion|response\.(?:created|completed|output)"
     rb"|\bfrom" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*(?:human|gpt|chatgpt|system|user|assistant)\b"
-    rb"|\b(?:messages|prompt|contents|chat_history|input_messages)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[\s*[\\\"'{(A-Z]"
+    rb"|\b(?:messages|prompt|contents|chat_history|input_messages)"
+    + _QUOTES
+    + rb"*[ \t]*[:=][ \t]*\[(?:\s|\\+[nrt])*[\\\"'{(A-Z]"
     rb"|\b(?:ChatCompletion|ChatMessage|TextBlock|HumanMessage|AIMessage|SystemMessage|ToolUseBlock|ToolMessage|InputMessage|OutputMessage|ResponseOutput|MessageParam|GenerateContent|UserMessage|AssistantMessage|BaseMessage|ChatPrompt|ContentBlock|TextPart|UserPromptPart|ModelRequest|ModelResponse|TextContent)\w*"
     rb"|chat[./_]completions|/v1/(?:messages|completions|responses|chat|embeddings)|generateContent|invoke_model|converse\("
     rb"|\bmodel"
@@ -161,7 +163,13 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
         return []
     if name in _MEDIA and not value.startswith(b"data:") and not _LONG.match(value):
         return []
-    if not near and data[end + quote.escapes + 1 : end + quote.escapes + 2] == b";":
+    if data[end + quote.escapes + 1 : end + quote.escapes + 2] == b";" and data[key : key + 1] in (
+        b" ",
+        b"\t",
+        b"\n",
+        b"{",
+        b";",
+    ):
         return []  # a style sheet
     if name == b"system" and value in (b"linux", b"darwin", b"windows"):
         return []
@@ -170,7 +178,7 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
 
 _CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")
 _MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
-_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{60}")
+_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{24}")
 
 
 def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Span]:
@@ -321,7 +329,9 @@ _PROMPT_LINE: Final = rb"(?m)^[ \t>]*(?:(?:system|user|full|final|raw|the|render
 PROMPT_TRIGGER: Final = _PROMPT_LINE
 
 
-_NO_SENTENCE: Final = re.compile(rb"\[redacted:|[{\[]|[\w.]+[\[(]|(?:str|bytes|Any|None|list|dict)\b")
+_NO_SENTENCE: Final = re.compile(
+    rb"\[redacted:|[{\[]|[\w.]+[\[(]|(?:str|bytes|bool|int|Any|None|list|dict|Callable)\b(?: \||[,)]| =|\[|\Z)"
+)
 
 
 def prompt_lines(data: bytes) -> Iterator[Span]:

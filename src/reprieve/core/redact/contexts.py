@@ -122,7 +122,7 @@ _SECRET_WORD: Final = rb"(?:(?:api|access|secret|private|signing|license|auth|en
 _PASSWORD_WORD: Final = rb"(?:pass ?(?:word|wd|phrase|code)|\bpwd|\bPIN|\bOTP|one-time code|access code)"
 _BEFORE: Final = rb"(?i)\b(?:with|using|bad|wrong|invalid|incorrect|tried|entered|old|new|current|temporary|initial|default|his|her|my|your|the) (?:the |a |temporary |new |old |initial |default )?"
 # A word without digits is a password only where the sentence ends with it or goes on about its fate.
-_AFTER: Final = rb"(?:[.,;)!]?(?:\s*$|\\n|\n)|[.,;)]\s|\)| (?:for|failed|rejected|refused|denied|and|is|was|on|at|from|has|did|in)\b)"
+_AFTER: Final = rb"(?:[.,;)!]?(?:\s*$|\\n|\n)|[.,;)]\s|\)| (?:for|failed|rejected|refused|denied|and|is|was)\b)"
 
 
 def _rows() -> tuple[Context, ...]:
@@ -156,7 +156,7 @@ def _rows() -> tuple[Context, ...]:
         _command(rb"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*" + _GAP + rb"\S+" + _GAP + rb"\S+" + _GAP),
         _command(rb"snmp(?:walk|get|set|bulkwalk)", rb"-(?:c|A|X)" + _GAP),
         _command(rb"aws configure set|npm config set|pip config set|git config|gcloud config set|poetry config|conda config|heroku config:set|vault login|gh secret set|doctl auth init",
-                 rb"[^\s]*(?i:secret|token|password|_auth|key)[\w.-]*" + _GAP, check=_word),
+                 rb"[^\s=]*(?i:secret|token|password|_auth|key)[\w.-]*" + _GAP, check=_word),
         _command(rb"vault login|op signin|bw unlock|infisical login", rb"(?:token=)?", check=_token),
         _command(rb"xfreerdp|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p )"),
         Context("command-line", rb"\becho[ \t]+(?:-n[ \t]+)?\\*['\"]?([^\s'\"\\|]+)\\*['\"]?[ \t]*\|[ \t]*(?:sudo[ \t]+-S|docker login|podman login|sudo -\w*S|passwd|chpasswd|gpg|helm registry|crane|gh auth|vault)", _any),
@@ -169,7 +169,8 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?:^|[\s>'\":\]*-])PASS ([^\s'\"\\]+)", _any),
         Context("password", rb"(?:^|[\s>'\":\]*-])AUTH (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER|CRAM-MD5|NTLM)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
         Context("password", rb"\bAUTHENTICATE (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
-        Context("password", rb"(?:^|[>\"'] ?)\\*\"?AUTH\\*\"? \\*\"?(?:[\w-]+\\*\"? \\*\"?)?([^\s'\"\\]{4,})\\*\"?", _word),
+        Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?([^\s'\"\\]{4,})", _word),
+        Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?[\w.-]+\\*\"? \\*\"?([^\s'\"\\=]{4,})(?:\\|['\"]|\s*$|\r?\n)", _word),
         Context("password", rb"\b334 [A-Za-z0-9+/= :]*(?:\\+r|\\+n|['\"]|\s|b'|[CS<>-]+:? |send: |=> |-> )*([A-Za-z0-9+/]{4,}={0,2})(?:[\\'\"\s]|$)", _challenge),
         Context("password", rb"(?:VXNlcm5hbWU6|UGFzc3dvcmQ6)[^A-Za-z0-9+/]{0,12}(?:\\+[rn]|['\"]|\s|\w+:[ '\"]*|[<>] )*([A-Za-z0-9+/]{4,}={0,2})", _challenge),
         Context("password", rb"\b[A-Za-z]*\d+ LOGIN \\*\"?[^\s\"]+?\\*\"? \\*\"?([^\s\"'\\]+)", _any),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 from typing import TYPE_CHECKING, Final
 
 from reprieve.core.redact import chat, contexts, pii, structure, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
+from reprieve.core.redact.values import MARKER
 from reprieve.core.redact.view import view
 
 if TYPE_CHECKING:
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
     Finder = Callable[[bytes], Iterator[Span]]
 
-_ROUNDS: Final = 4
+_ROUNDS: Final = 8
+"""More than any text has needed; each takes out what only the one before it laid bare."""
+_SIGNS: Final = b" \t\r\n.,;:!?'\"()[]{}<>=&/\\-"
 
 
 def _groups() -> tuple[tuple[tuple[bytes, Finder], ...], ...]:
@@ -73,8 +77,11 @@ def _spans(data: bytes, secrets: Secrets, *, addresses: bool) -> list[Span]:
     return exact + found
 
 
-def _merged(found: list[Span]) -> list[Span]:
-    """The same stretches without overlaps; the widest gives its name."""
+def _merged(data: bytes, found: list[Span]) -> list[Span]:
+    """The same stretches without overlaps, none of them a marker or a part of one; the widest gives its name."""
+    marked = [match.span() for match in MARKER.finditer(data)] if b"[redacted:" in data else []
+    if marked:
+        found = [wide for span in found if (wide := _whole_markers(data, span, marked)) is not None]
     found.sort(key=lambda span: (span.start, -span.end))
     merged: list[Span] = []
     for span in found:
@@ -87,6 +94,20 @@ def _merged(found: list[Span]) -> list[Span]:
     return merged
 
 
+def _whole_markers(data: bytes, span: Span, marked: list[tuple[int, int]]) -> Span | None:
+    """The span, wide enough to hold the markers that it touches; None if it holds nothing else."""
+    start, end = span.start, span.end
+    first = bisect.bisect_left(marked, (start, 0)) - 1
+    if first >= 0 and marked[first][1] > start:
+        start = marked[first][0]
+    last = bisect.bisect_left(marked, (end, 0)) - 1
+    if last >= 0 and marked[last][1] > end:
+        end = marked[last][1]
+    if not MARKER.sub(b"", data[start:end]).strip(_SIGNS):
+        return None
+    return span._replace(start=start, end=end)
+
+
 def scan(text: str, secrets: Secrets = NONE, *, addresses: bool = False) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The clean text and which rules acted how often; the very same string where none did."""
     data = text.encode("utf-8", "surrogatepass")
@@ -95,7 +116,7 @@ def scan(text: str, secrets: Secrets = NONE, *, addresses: bool = False) -> tupl
         return text, ()
     counts: dict[str, int] = {}
     for _ in range(_ROUNDS):
-        merged = _merged(found)
+        merged = _merged(data, found)
         if not merged:
             break
         pieces: list[bytes] = []
@@ -107,8 +128,6 @@ def scan(text: str, secrets: Secrets = NONE, *, addresses: bool = False) -> tupl
         pieces.append(data[pos:])
         data = b"".join(pieces)
         found = _spans(data, secrets, addresses=addresses)
-        if not found:
-            break
     return data.decode("utf-8", "surrogatepass"), tuple(sorted(counts.items()))
 
 

@@ -84,6 +84,8 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
         case Kind.PASSWORD:
             return _password(name, content)
         case Kind.TOKEN:
+            if not value.quoted and content.isalpha() and _SENTENCE.match(data, value.end):
+                return False
             return _token(name, content, quoted=value.quoted)
         case Kind.STRICT:
             if _UUID.match(content) or _FILE.match(content):
@@ -103,6 +105,7 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
             assert_never(kind)
 
 
+_SENTENCE: Final = re.compile(rb" [a-z]+(?: |\.|,|\Z)")
 _SCHEMES: Final = re.compile(rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|aws4\S*|key|bot|oauth)[ \t]+\S")
 
 
@@ -114,9 +117,13 @@ def _header(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
     content = data[value.start : value.end]
     if _SCHEMES.match(content) and not _WORDS_ONLY.match(content):
         return True
+    if any(random_looking(part) for part in content[:400].split()):
+        return True
     first = content.split(None, 1)[0].rstrip(b",);:")
     if is_code(data, key_start, name, Value(value.start, value.start + len(first), quoted=False)) or harmless(first):
         return False
+    if name.lower().endswith((b"cookie", b"cookies")):
+        return b"=" in content
     return bool(b"=" in content or _DIGIT.search(content) or b" " not in content)
 
 
@@ -155,11 +162,19 @@ def _same_word(name: bytes, content: bytes) -> bool:
     return content.lower().replace(b"-", b"_") == name.lower().replace(b"-", b"_")
 
 
+_CONSTANT: Final = re.compile(rb"[A-Z]+(?:_[A-Z]+)+\Z")
 _SNAKE: Final = re.compile(rb"[a-z]+(?:[_/:][a-z0-9.-]+)+\Z")
 
 
 def _person(name: bytes, content: bytes) -> bool:
-    if len(content) < 2 or content.startswith((b"0x", b"<", b"(")) or _same_word(name, content):  # noqa: PLR2004
+    if b"mail" in name.lower() and b"@" not in content and b"%40" not in content and b"u0040" not in content:
+        return False
+    if (
+        _CONSTANT.match(content)
+        or len(content) < 2
+        or content.startswith((b"0x", b"<", b"("))
+        or _same_word(name, content)
+    ):  # noqa: PLR2004
         return False
     return (
         _SNAKE.match(content) is None
@@ -211,8 +226,10 @@ def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
     if _NAME.match(content) is None:
         return False
     low, own = content.lower().strip(b"_"), name.lower().strip(b"_-")
-    if low == own or data[key_start - 1 : key_start] == b".":
+    if low == own:
         return True
+    if data[key_start - 1 : key_start] == b"." and data[value.start - 1 : value.start] == b" ":
+        return _DIGIT.search(content) is None
     if len(low) > 2 and (low in own or own in low) and _DIGIT.search(content) is None:  # noqa: PLR2004 - `pw`
         return True
     if _DIGIT.search(content) is not None or name.isupper():
@@ -224,6 +241,8 @@ def _expression(data: bytes, key_start: int, end: int) -> bool:
     """Whether the place is one where code stands: an argument, or the source line of a frame."""
     line_start = data.rfind(b"\n", 0, key_start) + 1
     before = data[max(line_start, key_start - 200) : key_start]
+    if before.count(b"'") % 2 or before.count(b'"') % 2:
+        return False  # inside a literal
     left = before.rstrip(b" \t")
     right = data[end : end + 12]
     if _KEYWORDS.match(right) or (right[:1] in (b",", b")") and _ARGUMENTS.search(left)):

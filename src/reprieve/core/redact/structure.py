@@ -64,7 +64,7 @@ _NAMED: Final = (
 _NAMED_TIGHT: Final = _QUOTES + rb"+,\s*" + _QUOTES + rb"+value" + _QUOTES + rb"+[ \t]*[:=][ \t]*"
 _PART: Final = _QUOTES + rb"+(?:\r?\n|(?:\\+r)?\\+n){2}"
 _ELSEWHERE: Final = b"|".join((_NAMED, _NAMED_TIGHT, _PART))
-_KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|((?:\s+[\w:.-]+=\\*[\"'][^\"'<>\n]*[\"'])*>))" % (
+_KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|((?:\s+[\w:.-]+=\\*[\"'][^\"'<>\n]*[\"'])*>[ \t]*))" % (
     WORDS,
     _ELSEWHERE,
     _ASSIGN,
@@ -84,7 +84,7 @@ _SCHEME: Final = re.compile(
 _DIGEST: Final = re.compile(rb"(?i)digest ")
 _QUOTE: Final = re.compile(rb"""\\*["']""")
 _NEXT_LINE: Final = re.compile(rb"[ \t]*\r?\n([ \t]*)")
-_LIST_ITEM: Final = re.compile(rb"[\s,]*+")
+_LIST_ITEM: Final = re.compile(rb"(?:[\s,]|\\++[nrt])*+")
 _FIELD: Final = re.compile(rb"[\w.-]{1,60}[ \t]*[:=]|- ")
 _BLOCK: Final = re.compile(rb"[|>][+-]?\d?[ \t]*\r?\n")
 
@@ -261,8 +261,9 @@ def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> V
 
 
 def _starts_line(data: bytes, start: int) -> bool:
-    line = data.rfind(b"\n", 0, start) + 1
-    return not data[line:start].strip(b" \t-\"'")
+    line = max(data.rfind(b"\n", 0, start) + 1, start - 200)
+    before = data[line:start]
+    return not before[before.rfind(b"\\n") + 2 if b"\\n" in before else 0 :].strip(b" \t-\"'")
 
 
 def _header(data: bytes, start: int, pos: int) -> Value:

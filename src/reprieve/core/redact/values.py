@@ -70,15 +70,15 @@ def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
     line = data.find(b"\n", start)
     line = len(data) if line < 0 else line
     pos = start
-    shown = False  # inside a repr, where every backslash of the text stands twice
+    scale = 1  # inside a repr, or another string, every backslash of the text stands twice or more often
     for _ in range(_STEPS):
         pos = data.find(mark, pos, start + _LONGEST)
         if pos < 0:
             break
         count = 0 if len(mark) > 3 else _backslashes(data, pos, start)  # noqa: PLR2004 - an entity has no escapes
-        if count and not quote.escapes and count % 2 == 0:
-            shown = shown or _STRUCTURE.match(data, pos + 1) is None
-        if closes(count // 2 if shown else count, quote.escapes):
+        if scale == 1 and count and not quote.escapes and count % 2 == 0 and not _STRUCTURE.match(data, pos + 1):
+            scale = count
+        if closes(count // scale, quote.escapes):
             if pos <= line or _plausible(data, start, pos, len(mark)):
                 return max(start, pos - min(count, quote.escapes))
             break

@@ -230,7 +230,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("figma-token", rb"fig(?:d|or|ur|oh|uh)_[A-Za-z0-9_-]{4}", dashed + rb"{12,}", 45),
         Vendor("asana-token", rb"[12]/\d{10,}(?:/\d{10,})?:", lower_hex + rb"{12,}"),
         Vendor("dropbox-token", rb"sl\.[A-Za-z0-9]{1,2}[A-Za-z0-9._-]{4}", rb"[A-Za-z0-9_.-]{32,}", 130),
-        Vendor("typeform-token", rb"tfp_[A-Za-z0-9]{4}", rb"[A-Za-z0-9_.-]{16,}", 48),
+        Vendor("typeform-token", rb"tfp_[A-Za-z0-9_-]{4}", rb"[A-Za-z0-9_.-]{16,}", 48),
         Vendor("contentful-token", rb"CFPAT-[A-Za-z0-9_-]{4}", dashed + rb"{12,}", 49, free=True),
         Vendor("okta-token", rb"00[A-Za-z0-9_-]{4}", rb"[A-Za-z_-][A-Za-z0-9_-]{34,36}\b", mixed=True, hint=rb"\b00[A-Za-z0-9_-]{39}"),
         Vendor("hubspot-token", rb"pat-(?:na|eu)\d-", rb"[0-9a-f-]{20,}", 44, free=True),

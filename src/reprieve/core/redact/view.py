@@ -22,7 +22,8 @@ def _sign(match: re.Match[bytes]) -> bytes:
     """A quote behind as many backslashes as the entity was long reads as one that is escaped so often."""
     sign = _SIGNS[match[0]]
     fill = b"\\" if sign in (b'"', b"'") else b" "
-    return fill * (len(match[0]) - 1) + sign
+    gap = fill * (len(match[0]) - 1)
+    return sign + gap if sign == b">" else gap + sign  # an arrow stays one: `=&gt;`
 
 
 def view(data: bytes) -> bytes:
