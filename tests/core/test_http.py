@@ -40,7 +40,7 @@ def test_retry_after_is_read_from_any_headers(headers, seconds):
 @pytest.mark.parametrize(
     "value",
     ["nan", "inf", "-1", "-0.5", "1e9", "", "soon", "99999999999", "Fri, 31 Dec 9999 23:59:59 GMT", "0x10", "1_000", "٣",
-     "Fri, 99 Foo 2026 00:00:00 GMT", "Mon, 16 Nov 26"],
+     "Fri, 99 Foo 2026 00:00:00 GMT", "Mon, 16 Nov 26", "Fri, 30 Feb 2027 00:00:00 GMT", "Thu, 32 Dec 2026 00:00:00 GMT"],
 )  # fmt: skip
 def test_a_wait_that_cannot_be_meant_is_refused(value):
     assert wait({"retry-after": value}) is None

@@ -23,17 +23,36 @@ WORDS = ("zebra", "garden", "review", "patch", "umlaute", "backslashes", "never"
 
 def payloads(said: str) -> dict[str, object]:
     return {
-        "openai": {"model": "gpt-4o", "messages": [{"role": "system", "content": said}, {"role": "user", "content": said}]},
-        "parts": {"messages": [{"role": "user", "content": [{"type": "text", "text": said}, {"type": "text", "text": said}]}]},
-        "anthropic": {"model": "claude-x", "system": said, "max_tokens": 10, "messages": [{"role": "user", "content": said}]},
-        "gemini": {"contents": [{"role": "user", "parts": [{"text": said}]}], "systemInstruction": {"parts": [{"text": said}]}},
+        "openai": {
+            "model": "gpt-4o",
+            "messages": [{"role": "system", "content": said}, {"role": "user", "content": said}],
+        },
+        "parts": {
+            "messages": [{"role": "user", "content": [{"type": "text", "text": said}, {"type": "text", "text": said}]}]
+        },
+        "anthropic": {
+            "model": "claude-x",
+            "system": said,
+            "max_tokens": 10,
+            "messages": [{"role": "user", "content": said}],
+        },
+        "gemini": {
+            "contents": [{"role": "user", "parts": [{"text": said}]}],
+            "systemInstruction": {"parts": [{"text": said}]},
+        },
         "responses": {"model": "gpt-5", "input": said, "instructions": said},
         "input list": {"model": "gpt-5", "input": [said, said]},
         "completion": {"choices": [{"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}]},
-        "tool call": {"role": "assistant", "tool_calls": [{"function": {"name": "find", "arguments": json.dumps({"q": said})}}]},
+        "tool call": {
+            "role": "assistant",
+            "tool_calls": [{"function": {"name": "find", "arguments": json.dumps({"q": said})}}],
+        },
         "tool use": {"role": "assistant", "content": [{"type": "tool_use", "name": "find", "input": {"query": said}}]},
         "prompt": {"prompt": said, "n": 1},
-        "output": {"object": "response", "output": [{"role": "assistant", "content": [{"type": "output_text", "text": said}]}]},
+        "output": {
+            "object": "response",
+            "output": [{"role": "assistant", "content": [{"type": "output_text", "text": said}]}],
+        },
         "delta": {"choices": [{"delta": {"role": "assistant", "content": said}}]},
         "thinking": {"role": "assistant", "content": [{"type": "thinking", "thinking": said}]},
         "embedding": {"model": "text-embedding-3", "input": [said]},

@@ -143,6 +143,8 @@ def http_date(value: str) -> float | None:
         year += 2000 if year < 70 else 1900  # noqa: PLR2004
     if month is None or not (1970 <= year <= 9999 and 1 <= day <= 31 and hour < 24 and minute < 60 and second <= 60):  # noqa: PLR2004
         return None
+    if _days(year, month, day) >= _days(year + month // 12, month % 12 + 1, 1):  # no 30th of February
+        return None
     zone = part["zone"] or "gmt"
     shift = 0 if zone[0] not in "+-" else int(zone[0] + "1") * (int(zone[1:3]) * 3600 + int(zone[3:]) * 60)
     return float(_days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - shift)

@@ -194,13 +194,17 @@ def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Spa
 
 _TOKEN: Final = re.compile(rb"""[\[\]{}()]|[bru]{0,2}\\{0,31}["']""")
 _OPENS: Final = (b"[", b"{", b"(")
+_IDLE: Final = 40
+"""So many brackets and strings without one that stands directly in the list, and it is a list of something else."""
 
 
 def _list_strings(data: bytes, pos: int) -> list[Span]:
     """The strings that stand directly in a list; what stands in objects inside it is found by its own names."""
     found: list[Span] = []
     depth = 0
-    for _ in range(20_000):
+    idle = 0
+    while idle < _IDLE:
+        idle += 1
         match = _TOKEN.search(data, pos)
         if match is None or (depth == 1 and data[pos : match.start()].strip(b" \t\r\n,\\rn")):
             break
@@ -216,6 +220,7 @@ def _list_strings(data: bytes, pos: int) -> list[Span]:
             end = string_end(data, quote, spill=True)
             if depth == 1 and end > quote.start and not MARKER.fullmatch(data, quote.start, end):
                 found.append(Span(quote.start, end, RULE))
+                idle = 0
             elif depth > 1 and found == [] and data[match.start() - 1 : match.start()] == b"{":
                 return found  # a list of objects
             pos = end + quote.escapes + len(quote.mark)
@@ -313,10 +318,12 @@ TEMPLATE_TRIGGER: Final = b"|".join(b"(?:" + opening + b")" for opening, _ in _T
 def templates(data: bytes) -> Iterator[Span]:
     """Prompts as they are spelled for the model itself, between its control tokens."""
     for opening, closings in _TEMPLATES:
-        for match in compiled(opening).finditer(data):
+        matches = list(compiled(opening).finditer(data))
+        for index, match in enumerate(matches):
             start = match.end()
-            ends = [place for closing in closings if (place := data.find(closing, start)) >= 0]
-            end = min(ends, default=len(data))
+            limit = matches[index + 1].start() if index + 1 < len(matches) else len(data)
+            ends = [place for closing in closings if (place := data.find(closing, start, limit)) >= 0]
+            end = min(ends, default=limit)
             record = compiled(_RECORD).search(data, start, end)
             end = end if record is None else record.start()
             while end > start and data[end - 1] in b" \t\r\n\"'":

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Final, assert_never
 
 from reprieve.core.redact.keys import Kind
-from reprieve.core.redact.values import MARKER, Value
+from reprieve.core.redact.values import MARKER, Value, line_start
 
 _WORDS: Final = frozenset(
     b"none null nil true false yes no undefined unset empty str string bytes int integer float bool boolean object any "
@@ -239,13 +239,13 @@ def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
 
 def _expression(data: bytes, key_start: int, end: int) -> bool:
     """Whether the place is one where code stands: an argument, or the source line of a frame."""
-    line_start = data.rfind(b"\n", 0, key_start) + 1
-    before = data[max(line_start, key_start - 200) : key_start]
+    line = line_start(data, key_start)
+    before = data[max(line, key_start - 200) : key_start]
     if before.count(b"'") % 2 or before.count(b'"') % 2:
         return False  # inside a literal
     left = before.rstrip(b" \t")
     right = data[end : end + 12]
     if _KEYWORDS.match(right) or (right[:1] in (b",", b")") and _ARGUMENTS.search(left)):
         return True
-    above = data.rfind(b"\n", 0, max(0, line_start - 1)) + 1
-    return bool(_IN_TRACEBACK.match(data, above, max(above, line_start))) and before[:4].isspace()
+    above = line_start(data, max(0, line - 1))
+    return bool(_IN_TRACEBACK.match(data, above, max(above, line))) and before[:4].isspace()

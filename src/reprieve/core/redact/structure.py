@@ -15,6 +15,7 @@ from reprieve.core.redact.values import (
     bare,
     block,
     bracket_end,
+    line_start,
     personal,
     phrase,
     quote_at,
@@ -171,7 +172,7 @@ def _ends_string(data: bytes, start: int, end: int, after: int) -> bool:
     mark = data[after : after + 1]
     if mark not in (b'"', b"'") or data[end : end + 1] in (b'"', b"'", b"\\", b"]"):
         return False
-    line = max(data.rfind(b"\n", 0, start) + 1, start - 300)
+    line = max(line_start(data, start), start - 300)
     opened = data.count(mark, line, start) - data.count(b"\\" + mark, line, start)
     return opened % 2 == 1 and data[after + 1 : after + 2] in (
         b"",
@@ -213,6 +214,10 @@ def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
             yield from _members(data, start, name, kind, wrapper.end() - 1)
         return
     value = _value(data, start, kind, separator, pos)
+    if kind is Kind.HEADER and value is not None and not value.quoted:
+        if not telling(data, start, name, kind, value):
+            return
+        value = _header(data, start, value.start, limit=1 << 16)
     if value is None or (kind is Kind.SPACED and not value.quoted) or not telling(data, start, name, kind, value):
         return
     begin = value.start
@@ -241,12 +246,12 @@ def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iter
 def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> Value | None:
     """Read the value after the separator, on the next line too where it can only be there."""
     if (scalar := _BLOCK.match(data, pos)) is not None and b":" in separator:
-        line = data.rfind(b"\n", 0, start) + 1
+        line = line_start(data, start)
         indent = len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
         return block(data, scalar.end() - 1, indent)
     if (line_end := _NEXT_LINE.match(data, pos)) is not None:
         if quote_at(data, line_end.end()) is None:
-            line = data.rfind(b"\n", 0, start) + 1
+            line = line_start(data, start)
             if not _starts_line(data, start):
                 return None
             deeper = len(line_end[1]) > len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
@@ -256,19 +261,18 @@ def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> V
             return None
         pos = line_end.end()
     if kind is Kind.HEADER and quote_at(data, pos) is None:
-        return _header(data, start, pos)
-    return _plain_value(data, pos, kind, colon=b":" in separator, line_start=_starts_line(data, start))
+        return _header(data, start, pos, limit=400)
+    return _plain_value(data, pos, kind, colon=b":" in separator, first=_starts_line(data, start))
 
 
 def _starts_line(data: bytes, start: int) -> bool:
-    line = max(data.rfind(b"\n", 0, start) + 1, start - 200)
-    before = data[line:start]
+    before = data[max(line_start(data, start), start - 200) : start]
     return not before[before.rfind(b"\\n") + 2 if b"\\n" in before else 0 :].strip(b" \t-\"'")
 
 
-def _header(data: bytes, start: int, pos: int) -> Value:
+def _header(data: bytes, start: int, pos: int, *, limit: int) -> Value:
     """A header's value: up to the quote that opened before its name, or to the end of the line."""
-    value = to_line_end(data, pos)
+    value = to_line_end(data, pos, limit)
     before = data[max(0, start - 34) : start]
     mark = before[-1:]
     if mark in (b'"', b"'"):
@@ -280,19 +284,19 @@ def _header(data: bytes, start: int, pos: int) -> Value:
     return value if quote is None else Value(pos, quote.start(), quoted=False)
 
 
-def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, line_start: bool = False) -> Value:
+def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, first: bool = False) -> Value:
     quote = quote_at(data, pos)
     if quote is not None:
         return Value(quote.start, string_end(data, quote), quoted=True)
     match kind:
         case Kind.PHRASE:
             return phrase(data, pos)
-        case Kind.PERSON if colon and line_start:
-            return to_line_end(data, pos)
+        case Kind.PERSON if colon and first:
+            return to_line_end(data, pos, 1000)
         case Kind.PERSON | Kind.SPACED:
             return personal(data, pos)
-        case Kind.PASSWORD if colon and line_start:
-            value = to_line_end(data, pos)
+        case Kind.PASSWORD if colon and first:
+            value = to_line_end(data, pos, 1000)
             if b" " in data[value.start : value.end]:
                 return bare(data, pos)
             return value if data[value.end - 1 : value.end] not in (b",", b";") else value._replace(end=value.end - 1)

@@ -18,6 +18,7 @@ _RECORD: Final = re.compile(
 _FRAME: Final = re.compile(rb"""\n(?=Traceback |  File "|\[?\d{4}-\d\d-\d\d[T ]|During handling|The above exception)""")
 _LONGEST: Final = 1 << 16
 _STEPS: Final = 4096
+_LINE: Final = 2000
 
 
 class Value(NamedTuple):
@@ -64,11 +65,14 @@ def _backslashes(data: bytes, pos: int, floor: int) -> int:
     return len(run) - len(run.rstrip(b"\\"))
 
 
+def line_start(data: bytes, pos: int) -> int:
+    """Where the line of this place begins, looked for only so far back as anyone writes a line."""
+    return max(data.rfind(b"\n", max(0, pos - _LINE), pos) + 1, pos - _LINE, 0)
+
+
 def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
     """Where the inside of a string ends; one that is never closed ends with its line, or with the record if it may spill."""
     start, mark = quote.start, quote.mark
-    line = data.find(b"\n", start)
-    line = len(data) if line < 0 else line
     pos = start
     scale = 1  # inside a repr, or another string, every backslash of the text stands twice or more often
     for _ in range(_STEPS):
@@ -79,18 +83,17 @@ def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
         if scale == 1 and count and not quote.escapes and count % 2 == 0 and not _STRUCTURE.match(data, pos + 1):
             scale = count
         if closes(count // scale, quote.escapes):
-            if pos <= line or _plausible(data, start, pos, len(mark)):
+            if data.find(b"\n", start, pos) < 0 or _plausible(data, start, pos, len(mark)):
                 return max(start, pos - min(count, quote.escapes))
             break
         pos += len(mark)
     else:
         return pos  # more nested quotes than anyone writes: all of them go
-    if not spill:
-        return _rstrip(data, start, line)
-    record = _RECORD.search(data, start)
-    return _rstrip(data, start, len(data) if record is None else record.start())
+    end = _RECORD.search(data, start) if spill else _NEWLINE.search(data, start)
+    return _rstrip(data, start, len(data) if end is None else end.start())
 
 
+_NEWLINE: Final = re.compile(rb"\n")
 _STRUCTURE: Final = re.compile(rb"""\s*(?:[,}\]):;]|\\*["']|\Z)""")
 
 
@@ -156,9 +159,9 @@ def bare(data: bytes, pos: int) -> Value:
     return Value(pos, end, quoted=False)
 
 
-def to_line_end(data: bytes, pos: int) -> Value:
-    """The rest of the line, escaped line ends included."""
-    match = _TO_LINE_END.match(data, pos)
+def to_line_end(data: bytes, pos: int, limit: int = 1 << 20) -> Value:
+    """The rest of the line, up to an escaped line end too."""
+    match = _TO_LINE_END.match(data, pos, pos + limit)
     end = pos if match is None else match.end()
     return Value(pos, _rstrip(data, pos, end), quoted=False)
 

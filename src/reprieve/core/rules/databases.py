@@ -20,8 +20,8 @@ _RESOURCE = Finding(_of.RESOURCE_EXHAUSTED)
 _DENIED = Finding(_of.PERMISSION_DENIED)
 
 SQLSTATES: Final[dict[str, Finding]] = {
-    "08P01": Finding(_of.BUG),
-    "08004": Finding(_of.DATABASE_UNAVAILABLE),
+    "08001": _GONE,
+    "08004": _GONE,
     "0A000": _BUG,
     "21000": _BUG,
     "23505": _CONFLICT,
@@ -123,7 +123,11 @@ def of_connect_words(exc: BaseException) -> Finding | None:
 
 def of_operational(exc: BaseException, now: float) -> Finding:
     """The server, not the statement: by SQLSTATE, else by the words of a failed connection, else gone."""
-    return of_sqlstate(exc, now) or of_connect_words(exc) or _LOST.but(weight=Weight.TRANSPORT)
+    found = of_sqlstate(exc, now) or of_connect_words(exc)
+    if found is not None:
+        return found
+    connecting = words_of(exc).startswith(("connection failed", "connection to server", "could not connect"))
+    return (_GONE if connecting else _LOST).but(weight=Weight.TRANSPORT)
 
 
 def _or(fallback: Finding) -> Reader:
