@@ -17,33 +17,12 @@ from reprieve.core.decide import Abort, DeadLetter, History, Park, Reason, Retry
 from reprieve.core.failure import TAXONOMY, ErrorClass, Failure, Severity
 from reprieve.core.policy import Judge, ParkState, Policy, Profile
 from reprieve.errors import ProfileError, UnknownNameError, UsageError
+from reprieve.testing import failure_of
 
 SOURCES = str(Path(reprieve.__file__).parents[1])
 NOW = 1_800_000_000.0
 DRAWS = st.floats(0.0, 1.0, exclude_max=True)
 LAST_DRAW = 1.0 - 2**-53
-
-
-def failure_of(error_class: str, **changes) -> Failure:
-    kind = TAXONOMY[error_class]
-    plain = Failure(
-        category=kind.category,
-        error_class=error_class,
-        retryable=kind.retryable,
-        requires_idempotent=kind.requires_idempotent,
-        retry_after=None,
-        status_code=None,
-        severity=kind.severity,
-        outcome_unknown=False,
-        scope=kind.scope,
-        message="",
-        signature="",
-        fingerprint="v1:0",
-        exception_type="",
-        code=None,
-        evidence=(),
-    )
-    return replace(plain, **changes)
 
 
 def decided(name: str, failure: Failure, attempts: int = 1, *, draw: float = 0.5, **changes):

@@ -11,31 +11,10 @@ from reprieve.core.decide import Abort, DeadLetter, History, Park, Reason, Retry
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Failure, Scope, Severity
 from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
 from reprieve.errors import UsageError
+from reprieve.testing import failure_of
 
 NOW = 1_800_000_000.0
 PLAIN = Profile(name="plain", policy=Policy(max_attempts=5, backoff=Backoff(initial=1.0, maximum=60.0)))
-
-
-def failure_of(error_class: str, **changes) -> Failure:
-    kind = TAXONOMY[error_class]
-    plain = Failure(
-        category=kind.category,
-        error_class=error_class,
-        retryable=kind.retryable,
-        requires_idempotent=kind.requires_idempotent,
-        retry_after=None,
-        status_code=None,
-        severity=kind.severity,
-        outcome_unknown=False,
-        scope=kind.scope,
-        message="",
-        signature="",
-        fingerprint="v1:0",
-        exception_type="",
-        code=None,
-        evidence=(),
-    )
-    return replace(plain, **changes)
 
 
 def after(attempts: int, **changes) -> History:

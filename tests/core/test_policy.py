@@ -3,41 +3,19 @@
 import copy
 import math
 import pickle
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reprieve.core.backoff import Backoff, Jitter
-from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Failure, Severity
+from reprieve.core.failure import Category, ErrorClass, Severity
 from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
 from reprieve.errors import UnknownNameError, UsageError
+from reprieve.testing import failure_of
 
 DRAWS = st.floats(0.0, 1.0, exclude_max=True)
 CRITICIZER_BACKOFF = Backoff(initial=1.0, multiplier=2.0, maximum=60.0, jitter=Jitter.full())
-
-
-def failure_of(error_class: str, **changes) -> Failure:
-    kind = TAXONOMY[error_class]
-    plain = Failure(
-        category=kind.category,
-        error_class=error_class,
-        retryable=kind.retryable,
-        requires_idempotent=kind.requires_idempotent,
-        retry_after=None,
-        status_code=None,
-        severity=kind.severity,
-        outcome_unknown=False,
-        scope=kind.scope,
-        message="",
-        signature="",
-        fingerprint="v1:0",
-        exception_type="",
-        code=None,
-        evidence=(),
-    )
-    return replace(plain, **changes)
 
 
 @given(st.integers(1, 50), DRAWS, st.floats(0.0, 10_000.0), st.floats(0.0, 100.0), st.floats(0.0, 500.0))

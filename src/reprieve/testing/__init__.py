@@ -12,6 +12,7 @@ from __future__ import annotations
 from reprieve.testing import replies
 from reprieve.testing.acts import Drip, HangUp, Moment, Raw, Reply, Reset, Stall, WebSocketClose, json_reply
 from reprieve.testing.clock import FakeClock
+from reprieve.testing.failures import failure_of
 from reprieve.testing.mail import Answer, FlakySMTP, Phase
 from reprieve.testing.places import UNRESOLVABLE_HOST, nobody_accepting, nobody_listening
 from reprieve.testing.retrying import no_sleep, retry_testing
@@ -36,6 +37,7 @@ __all__ = [
     "Stall",
     "WebSocketClose",
     "authority_pem",
+    "failure_of",
     "json_reply",
     "no_sleep",
     "nobody_accepting",
