@@ -272,16 +272,15 @@ def _starts_line(data: bytes, start: int) -> bool:
 
 def _header(data: bytes, start: int, pos: int, *, limit: int) -> Value:
     """A header's value: up to the quote that opened before its name, or to the end of the line."""
-    value = to_line_end(data, pos, limit)
     before = data[max(0, start - 34) : start]
     mark = before[-1:]
     if mark in (b'"', b"'"):
         escapes = len(before[:-1]) - len(before[:-1].rstrip(b"\\"))
-        return Value(pos, min(string_end(data, Quote(mark, escapes, pos)), value.end), quoted=False)
+        return to_line_end(data, pos, min(limit, string_end(data, Quote(mark, escapes, pos)) - pos))
     if _DIGEST.match(data, pos):
-        return value
-    quote = _QUOTE.search(data, pos, value.end)
-    return value if quote is None else Value(pos, quote.start(), quoted=False)
+        return to_line_end(data, pos, limit)
+    quote = _QUOTE.search(data, pos, pos + limit)
+    return to_line_end(data, pos, limit if quote is None else quote.start() - pos)
 
 
 def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, first: bool = False) -> Value:
