@@ -147,15 +147,71 @@ def _input_audio(chat: Script) -> str:
     return json.dumps({"model": chat.model(), "messages": [{"role": "user", "content": parts}]})
 
 
+def _responses_tool(chat: Script) -> str:
+    call = {
+        "type": "function_call",
+        "name": "search",
+        "call_id": "call_1",
+        "arguments": json.dumps({"query": chat.say()}),
+    }
+    return (
+        f"{json.dumps(call)}\n{json.dumps({'type': 'function_call_output', 'call_id': 'call_1', 'output': chat.say()})}"
+    )
+
+
+def _gemini_tool(chat: Script) -> str:
+    part = {"functionCall": {"name": "search", "args": {"query": chat.say()}}}
+    return json.dumps({"candidates": [{"content": {"parts": [part], "role": "model"}}]})
+
+
+def _logprobs(chat: Script) -> str:
+    tokens = [{"token": chat.say(fragment), "logprob": -0.1, "bytes": None} for _ in range(3)]
+    return json.dumps({"choices": [{"index": 0, "logprobs": {"content": tokens, "refusal": None}}]})
+
+
+def _transcript(chat: Script) -> str:
+    return json.dumps({"type": "response.audio_transcript.done", "item_id": "item_1", "transcript": chat.say()})
+
+
+def _moderation(chat: Script) -> str:
+    return json.dumps({"model": "omni-moderation-latest", "input": [{"type": "text", "text": chat.say()}]})
+
+
+def _citations(chat: Script) -> str:
+    cited = {"type": "char_location", "cited_text": chat.say(), "document_index": 0}
+    return json.dumps({"role": "assistant", "content": [{"type": "text", "text": chat.say(), "citations": [cited]}]})
+
+
+def _document(chat: Script) -> str:
+    source = {"type": "text", "media_type": "text/plain", "data": chat.say()}
+    return json.dumps({"role": "user", "content": [{"type": "document", "source": source, "title": "t"}]})
+
+
+def _tool_result(chat: Script) -> str:
+    return json.dumps({"type": "tool_result", "tool_use_id": "toolu_1", "content": chat.say(), "is_error": True})
+
+
 TEXTS: dict[str, Callable[[Script], str]] = {
     shape.__name__.strip("_").replace("_", "-"): shape
     for shape in (
         _openai_stream, _openai_tool_stream, _anthropic_stream, _gemini_stream, _responses_stream, _langchain_messages,
         _langchain_debug, _langchain_generation, _openai_repr, _anthropic_repr, _gemini_repr, _validation_error, _source_lines,
         _rich_locals, _litellm, _bad_request, _prompt_assignment, _input_audio,
+        _responses_tool, _gemini_tool, _logprobs, _transcript, _moderation, _citations, _document, _tool_result,
     )
 }  # fmt: skip
-_FRAMES = ("raw", "log", "traceback-message", "json-1", "json-2", "json-3", "bytes-repr", "dataclass-repr")
+_FRAMES = (
+    "raw",
+    "log",
+    "traceback-message",
+    "json-1",
+    "json-2",
+    "json-3",
+    "bytes-repr",
+    "dataclass-repr",
+    "tracker",
+    "structlog",
+)
 
 
 def planted_chat_texts(seed: int) -> Iterator[Chat]:

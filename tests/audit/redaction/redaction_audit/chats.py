@@ -250,6 +250,8 @@ _FRAMES = (
     "bytes-repr",
     "dataclass-repr",
     "logfmt",
+    "tracker",
+    "structlog",
 )
 _PER_SHAPE = 16
 

@@ -190,6 +190,35 @@ def pytest_output(draw: Draw, line: str) -> Framed:
     return f"E       AssertionError: {line}\n\ntests/test_sync.py:{number}: AssertionError", (f"test_sync.py:{number}",)
 
 
+def junit_attribute(draw: Draw, line: str) -> Framed:
+    """A failed test's report, with the message in an attribute."""
+    number = str(draw.randint(10, 400))
+    return (
+        f'<testcase classname="sync" name="test_run"><failure message="{escape(line)}">tests/test_sync.py:{number}</failure>'
+    ), (f"tests/test_sync.py:{number}",)
+
+
+def tracker_event(draw: Draw, line: str) -> Framed:
+    """An event of an error tracker, with the repr of a local beside the message."""
+    event = draw.some("h", 32)
+    frame = {"lineno": 71, "function": "llm", "vars": {"line": repr(line)}}
+    return json.dumps(
+        {"event_id": event, "exception": {"type": "E", "value": line, "frames": [frame]}, "level": "error"}
+    ), (
+        event,
+        "lineno",
+    )
+
+
+def structured_log(draw: Draw, line: str) -> Framed:
+    """One line of structlog's console."""
+    job = draw.some("h", 12)
+    return f"2024-05-06 07:08:09 [error    ] call failed      [app.jobs] job={job} reason={line!r} stage=llm", (
+        job,
+        "stage=llm",
+    )
+
+
 LINE_FRAMES: dict[str, Frame] = {
     "raw": raw,
     "log": log_line,
@@ -214,13 +243,16 @@ LINE_FRAMES: dict[str, Frame] = {
     "logfmt": logfmt,
     "yaml-block": yaml_block,
     "pytest": pytest_output,
+    "junit": junit_attribute,
+    "tracker": tracker_event,
+    "structlog": structured_log,
 }
 
 BLOCK_FRAMES: dict[str, Frame] = {
     name: LINE_FRAMES[name]
     for name in (
         "raw", "traceback-message", "traceback-source", "json-1", "json-2", "json-3", "bytes-repr", "tuple-repr",
-        "dataclass-repr", "markdown", "logfmt", "yaml-block",
+        "dataclass-repr", "markdown", "logfmt", "yaml-block", "tracker", "structlog",
     )
 }  # fmt: skip
 """Frames that carry several lines."""

@@ -1,6 +1,7 @@
 """Secrets in key position: the names that people give them, and the notations that join a name to its value."""
 
 import json
+import re
 from collections.abc import Callable
 
 from redaction_audit.draw import Draw
@@ -14,7 +15,8 @@ NAMES = (
     "aws_secret_access_key", "secretAccessKey", "SecretAccessKey", "signing_secret", "signingSecret", "webhook_secret",
     "jwt_secret", "JWT_SECRET", "encryption_key", "encryptionKey", "CLOUDFLARE_API_TOKEN", "bot_token", "github_token",
     "slackToken", "account_key", "consumer_secret", "shared_secret", "app_secret", "appSecret", "credentials",
-    "master_key", "webhookSecret", "MAILGUN_API_KEY", "token", "oauth_token",
+    "master_key", "webhookSecret", "MAILGUN_API_KEY", "AZURE_OPENAI_KEY",
+    "serviceRoleKey", "storageAccountKey", "accessKeySecret", "token", "oauth_token",
 )  # fmt: skip
 
 _PASSWORDS = ("pass", "pwd")
@@ -43,6 +45,10 @@ def _nested_json(draw: Draw, name: str, value: str) -> str:
 def _camel(name: str) -> str:
     head, *rest = name.lower().replace("-", "_").split("_")
     return head + "".join(part.capitalize() for part in rest) if rest else name
+
+
+def _shouted(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").upper()
 
 
 def _identifier(name: str) -> str:
@@ -77,7 +83,7 @@ NOTATIONS: dict[str, Notation] = {
     "yaml-quoted": lambda d, n, v: f'database:\n  {n}: "{v}"\n  port: 5432',
     "ini": lambda d, n, v: f"[upstream]\nhost = {d.host()}\n{n} = {v}\ntimeout = 30",
     "toml": lambda d, n, v: f'[upstream]\n{n} = "{v}"\ntimeout = 30',
-    "env-line": lambda d, n, v: f"{n.upper().replace('-', '_')}={v}",
+    "env-line": lambda d, n, v: f"{_shouted(n)}={v}",
     "logfmt": lambda d, n, v: f'level=error {n}={v} attempt=3 msg="upstream refused"',
     "query": lambda d, n, v: f"GET /v2/items?page=2&{n}={v}&limit=50 HTTP/1.1",
     "form": lambda d, n, v: f"grant_type=client_credentials&{n}={v}&scope=read",
@@ -88,9 +94,9 @@ NOTATIONS: dict[str, Notation] = {
     "go-struct": lambda d, n, v: f"{{Host:{d.host()} {_camel(n)[0].upper() + _camel(n)[1:]}:{v} Port:5432}}",
     "ruby-hash": lambda d, n, v: f'{{:host=>"{d.host()}", :{_identifier(n)}=>"{v}", :port=>5432}}',
     "java-string": lambda d, n, v: f"Config{{host={d.host()}, {_camel(n)}={v}, port=5432}}",
-    "describe-env": lambda d, n, v: f"    Environment:\n      LOG_LEVEL:  info\n      {n.upper()}:  {v}\n    Mounts:",
+    "describe-env": lambda d, n, v: f"    Environment:\n      LOG_LEVEL:  info\n      {_shouted(n)}:  {v}\n    Mounts:",
     "terraform-plan": lambda d, n, v: f'      + {n:<20} = "{v}"',
-    "set-x": lambda d, n, v: f"+ {n.upper().replace('-', '_')}={v}",
+    "set-x": lambda d, n, v: f"+ {_shouted(n)}={v}",
 }
 
 PLAIN_VALUE_ONLY = frozenset({"yaml", "ini", "logfmt", "env-line", "set-x", "properties", "go-struct", "java-string"})

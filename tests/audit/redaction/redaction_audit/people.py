@@ -143,7 +143,7 @@ _KEYED: dict[str, tuple[Maker, tuple[str, ...]]] = {
     "first-name": (lambda d: d.choice(_FIRST), ("first_name", "firstName", "given_name")),
     "last-name": (lambda d: d.choice(_LAST), ("last_name", "lastName", "surname", "family_name")),
     "address": (_address, ("street_address", "streetAddress", "home_address", "billing_address", "shippingAddress")),
-    "birth": (_birth, ("date_of_birth", "dateOfBirth", "dob", "birth_date", "birthDate", "birthday")),
+    "birth": (_birth, ("date_of_birth", "dateOfBirth", "dob", "birth_date", "birthDate", "birthday", "dateofbirth")),
     "email-keyed": (email, ("email", "userEmail", "to")),
     "phone-keyed": (lambda d: d.fill("0{d4} {d6}"), ("phone", "phone_number", "phoneNumber", "mobile", "telephone")),
     "ssn-keyed": (lambda d: d.fill("4{d8}"), ("ssn", "social_security_number")),
