@@ -192,7 +192,7 @@ def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Spa
     return _list_strings(data, opener)
 
 
-_TOKEN: Final = re.compile(rb"""[\[\]{}()]|[bru]{0,2}\\{0,31}["']""")
+_TOKEN: Final = re.compile(rb"""[\[\]{}()]|[bru]{0,2}\\{0,255}["']""")
 _OPENS: Final = (b"[", b"{", b"(")
 _IDLE: Final = 40
 """So many brackets and strings without one that stands directly in the list, and it is a list of something else."""

@@ -113,6 +113,8 @@ def _command(names: bytes, option: bytes, value: bytes = _ARGUMENT, check: Calla
     )
 
 
+_STRING: Final = rb"[bru]{0,2}\\*['\"]([^'\"\\\n]+)\\*['\"]"
+_SKIPPED: Final = rb"[bru]{0,2}\\*['\"][^'\"\n]*['\"]"
 _PROSE_WORD: Final = (
     rb"(?:pass ?(?:word|wd|phrase|code)|\bpwd|\bPIN|\bpin|\bOTP|one-time code|access code|credentials?)"
 )
@@ -132,6 +134,7 @@ def _rows() -> tuple[Context, ...]:
         Context("url-credentials", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]*:([^\s\"'<>/\\]+)@", _user_info),
         Context("url-credentials", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]+:([^\s\"'<>@:\d/][^\s\"'<>@]*)@[\w.-]+", _user_info),
         Context("url-credentials", rb"://([A-Za-z0-9_~.-]{16,})(?::[^\s/@\"'<>\\]*)?@", _token),
+        Context("url-credentials", rb"(?:thin:|oci:|\bsqlplus[ \t]+(?:-\w+[ \t]+)*|\b(?:imp|exp|expdp|impdp|rman|sqlldr)[ \t]+(?:userid=)?)[\w$#.-]+/([^\s@'\"\\]+)@", _any),
         Context("url-credentials", rb"%3A%2F%2F[^\s%&]*%3A([^\s&\"']+?)%40", _any),
         Context("url-parameter", rb"[?&;](?i:code|key|sig|auth|hmac|ticket|state|hash|X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature|X-Goog-Credential|Signature|Policy|k)=([^\s&\"'<>\\#;,)\]}]+)", _digits_too),
         Context("url-parameter", rb"[?&;](?i:pass|pw|pwd)=([^\s&\"'<>\\#;]+)", _any),
@@ -189,6 +192,10 @@ def _rows() -> tuple[Context, ...]:
         # files of keys and pairs
         Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
         Context("token-pair", rb"(?i)basic_?auth\w*\([^()'\"]*\\*['\"][^'\"]*['\"][ \t]*,[ \t]*(?:password=)?\\*['\"]([^'\"\\]+)", _any),
+        Context("password", rb"(?i)SecureString[ \t]+(?:-String[ \t]+)?\\*['\"]([^'\"\\]+)", _any),
+        Context("password", rb"(?i)\b(?:[sg]et|check|verify|change|reset|validate|compare)_?password\(" + _STRING + rb"[ \t]*\)", _any),
+        Context("token-pair", rb"(?i)(?:log_?in|log_?on|sign_?in|authenticate|ldap_bind|simple_bind(?:_s)?|ftp_login|basic_?auth|DigestAuth|NTLMAuth|proxy_?auth|add_password)\((?:[\w.]+[ \t]*,[ \t]*)?" + _SKIPPED + rb"[ \t]*,[ \t]*(?:password=)?" + _STRING, _any),
+        Context("token-pair", rb"(?i)(?:__construct|mysqli?_connect|mysqli|pg_connect|oci_connect|getConnection|pymysql\.connect|create_connection)\(" + _SKIPPED + rb"[ \t]*,[ \t]*" + _SKIPPED + rb"[ \t]*,[ \t]*" + _STRING, _any),
         Context("token-pair", rb"AKIA[A-Z0-9]{12,}[^A-Za-z0-9]{1,8}([A-Za-z0-9+/]{40})\b", _any),
         Context("aws-secret", rb"(?i)aws\w{0,30}[^\w\n]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/]|$)", _token),
         Context("sas-signature", rb"[?&;]sig=([A-Za-z0-9%+/=_-]{16,})", _any),

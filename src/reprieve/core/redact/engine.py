@@ -6,7 +6,7 @@ import bisect
 import functools
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact import chat, contexts, pii, structure, vendors
+from reprieve.core.redact import chat, contexts, pii, structure, tables, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
 from reprieve.core.redact.values import MARKER
@@ -42,6 +42,9 @@ def _groups() -> tuple[tuple[tuple[bytes, Finder], ...], ...]:
             (chat.PROMPT_TRIGGER, chat.prompt_lines),
             (contexts.KEY_TRIGGER, contexts.private_keys),
             (structure.FLAG_TRIGGER, structure.flags),
+            (tables.INSERT_TRIGGER, tables.inserts),
+            (tables.TABLE_TRIGGER, tables.tables),
+            (tables.SHEET_TRIGGER, tables.sheets),
             (pii.EMAIL_TRIGGER, pii.emails),
             (pii.NAMED_TRIGGER, pii.named_addresses),
             (pii.PHONE_TRIGGER, pii.phones),

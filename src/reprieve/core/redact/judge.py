@@ -37,7 +37,7 @@ _COMPLAINT: Final = re.compile(
     rb"(?i)\b(?:required|must|invalid|field|characters|should|short|cannot|incorrect|blank|expired|valid|allowed|expected|"
     rb"failed|wrong|missing|match|please|error|exceeded|denied|not found|unauthorized|rejected)\b"
 )
-_SECRET_NAME: Final = re.compile(rb"(?i)sig|sess|sid|hmac|csrf|xsrf|sas|x[_-]amz|x[_-]goog")
+_SECRET_NAME: Final = re.compile(rb"(?i).key\Z|sig|sess|sid|hmac|csrf|xsrf|sas|x[_-]amz|x[_-]goog")
 _PERSON_SPACED: Final = re.compile(
     rb"[A-Z\xc0-\xff][\w\x80-\xff'.-]*(?: (?:van|von|de|der|la|del|di|bin|al) ?)*(?: [A-Z\xc0-\xff][\w\x80-\xff'.-]*){1,4}\Z"
     rb"|\d{1,5}[a-z]? [A-Z]|[A-Z\x80-\xff][\w\x80-\xff.' -]{2,40} \d{1,5}[a-z]?\b(?![.:])"
@@ -88,7 +88,7 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
                 return False
             return _token(name, content, quoted=value.quoted)
         case Kind.STRICT:
-            if _UUID.match(content) or _FILE.match(content):
+            if _FILE.match(content) or (_UUID.match(content) and not name.lower()[1:].endswith(b"key")):
                 return False
             if _HEX.match(content) and not _SECRET_NAME.search(name):
                 return False

@@ -274,6 +274,16 @@ _RUN_TOGETHER: Final[dict[str, Kind]] = {
     for term, kind in TERMS.items()
     if "_" in term and kind in (Kind.TOKEN, Kind.PHRASE) and term.endswith(("key", "secret", "token", "phrase"))
 }
+_KEYS_TO_NOTHING: Final = frozenset(
+    "primary foreign partition sort cache routing idempotency public lookup object bucket row hash group dedup dedupe "
+    "deduplication translation message delivery job shard index map dict config option order range candidate natural unique "
+    "composite s3 blob file path entity item record state context parent child node tree event metric tag label hot arrow "
+    "enter return delete escape control shift alt meta home end up down left right on any press next prev first last min max "
+    "by get set no is has of the for sorting grouping join merge search filter query param header field column attr attribute "
+    "property env variable name id type kind data json yaml value result task queue topic stream redis memo registry class "
+    "module locale template settings default extra other another new old key dictionary mapping expected unknown missing "
+    "invalid required bad wrong same".split()
+)
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -307,7 +317,6 @@ def kind_of(name: bytes) -> Kind | None:
 
 _PLAIN_ALONE: Final = frozenset(
     [
-        "key",
         "code",
         "state",
         "nonce",
@@ -331,6 +340,8 @@ def _weighed(kind: Kind, words: list[str], length: int) -> Kind | None:
     term = "_".join(words[-length:])
     if len(words) > length and term in _PLAIN_ALONE:
         return None
+    if len(words) > length and term == "key":
+        return None if words[-2] in _KEYS_TO_NOTHING else Kind.STRICT
     if len(words) > length and words[-length - 1] in (
         "public",
         "no",

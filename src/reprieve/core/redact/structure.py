@@ -40,7 +40,7 @@ WORDS: Final = (
     rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
     rb"jwt|bearer|mnemonic|seed[_ -](?:phrase|words)|recovery[_ -]phrase|ticket|conn(?:ection)?_?str|assertion|requirepass|"
     rb"sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
-    rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
+    rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|\w[_-]key\b|(?-i:[a-z]Key\b)|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
     rb"(?:" + _NAME_OWNERS + rb")[_ -]?name|cardholder|account_?holder|card_?holder|beneficiary|contact_?person|"
     rb"birth|\bdob\b|_dob\b|geburtsdatum|street|address|postal|postcode|zip_?code|passport|national_?(?:id|insurance)|\bnino?\b|"
     rb"social_?security|\bssn\b|_ssn\b|tax_?(?:id|number)|personal_?(?:id|number)|personnummer|aadhaa?r|\bcpf\b|\bcurp\b|\bbsn\b|\bdni\b|"
@@ -272,7 +272,7 @@ def _starts_line(data: bytes, start: int) -> bool:
 
 def _header(data: bytes, start: int, pos: int, *, limit: int) -> Value:
     """A header's value: up to the quote that opened before its name, or to the end of the line."""
-    before = data[max(0, start - 34) : start]
+    before = data[max(0, start - 260) : start]
     mark = before[-1:]
     if mark in (b'"', b"'"):
         escapes = len(before[:-1]) - len(before[:-1].rstrip(b"\\"))

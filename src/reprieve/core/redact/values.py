@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 MARKER: Final = re.compile(rb"(?:\[redacted:[a-z0-9-]{1,40}\])++")
 
 _QUOTE: Final = re.compile(
-    rb"""[bBrRuUfF]{0,2}(\\{0,31})("{3}|'{3}|["'`])|(&quot;|&#3[49];|%22|%27|\\{1,16}u002[27])"""
+    rb"""[bBrRuUfF]{0,2}(\\{0,255})("{3}|'{3}|["'`])|(&quot;|&#3[49];|%22|%27|\\{1,16}u002[27])"""
 )
 # A new record of a log, or the next part of a traceback: a value that was cut off does not go on there.
 _RECORD: Final = re.compile(
@@ -60,7 +60,7 @@ def closes(backslashes: int, escapes: int) -> bool:
 
 
 def _backslashes(data: bytes, pos: int, floor: int) -> int:
-    low = max(floor, pos - 64)
+    low = max(floor, pos - 600)
     run = data[low:pos]
     return len(run) - len(run.rstrip(b"\\"))
 
@@ -111,7 +111,7 @@ def _rstrip(data: bytes, start: int, end: int) -> int:
     return end
 
 
-_BRACKET: Final = re.compile(rb"""[\[\]{}()]|\\{0,31}["']|\n\n""")
+_BRACKET: Final = re.compile(rb"""[\[\]{}()]|\\{0,255}["']|\n\n""")
 _CLOSING: Final = {b"[": b"]", b"{": b"}", b"(": b")"}
 
 

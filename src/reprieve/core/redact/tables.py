@@ -1,0 +1,112 @@
+"""Secrets in columns: the header says what stands below it, in SQL, CSV and printed tables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from reprieve.core.redact.judge import harmless, telling
+from reprieve.core.redact.keys import kind_of
+from reprieve.core.redact.patterns import Span, compiled
+from reprieve.core.redact.structure import RULES, WORDS
+from reprieve.core.redact.values import Value, quote_at, string_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reprieve.core.redact.keys import Kind
+
+_INSERT: Final = rb"(?i)\(([^()\n]{0,400}" + WORDS + rb"[^()\n]{0,400})\)(?:\s|\\n)*values(?:\s|\\n)*\("
+INSERT_TRIGGER: Final = rb"(?i)\)(?:\s|\\n)*values(?:\s|\\n)*\("
+_NAMES: Final = b" \t\"'`[]\\"
+_GAP: Final = re.compile(rb"(?:[\s,]|\\++[nrt])*+")
+_BARE: Final = re.compile(rb"[^\s,()'\"]++")
+_ROW: Final = re.compile(rb"\s*\)\s*,\s*\(")
+_ROWS: Final = 1000
+
+
+def _columns(cells: list[bytes]) -> dict[int, tuple[bytes, Kind]]:
+    """The columns whose names give their values away."""
+    named = ((place, cell.strip(_NAMES)) for place, cell in enumerate(cells))
+    return {place: (name, kind) for place, name in named if (kind := kind_of(name[-100:])) is not None}
+
+
+def inserts(data: bytes) -> Iterator[Span]:
+    """`INSERT INTO users (name, password) VALUES ('anna', ...)`."""
+    for match in compiled(_INSERT).finditer(data):
+        columns = _columns((match.group(1) or b"").split(b","))
+        pos = match.end()
+        for _ in range(_ROWS):
+            pos, spans = _row(data, pos, columns)
+            yield from spans
+            following = _ROW.match(data, pos, pos + 40)
+            if following is None:
+                break
+            pos = following.end()
+
+
+def _row(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]]) -> tuple[int, list[Span]]:
+    found: list[Span] = []
+    for place in range(max(columns, default=-1) + 1):
+        pos = _GAP.match(data, pos).end()  # type: ignore[union-attr]  # it matches the empty string too
+        quote = quote_at(data, pos)
+        if quote is not None:
+            value = Value(quote.start, string_end(data, quote), quoted=True)
+            pos = value.end + quote.escapes + len(quote.mark)
+        else:
+            bare = _BARE.match(data, pos)
+            if bare is None:
+                break
+            value = Value(pos, bare.end(), quoted=False)
+            pos = bare.end()
+        if place in columns and telling(data, pos, *columns[place], value):
+            found.append(Span(value.start, value.end, RULES[columns[place][1]]))
+    return pos, found
+
+
+_TABLE: Final = (
+    rb"(?im)^([^\n]*"
+    + WORDS
+    + rb"[^\n]*\|[^\n]*|[^\n]*\|[^\n]*"
+    + WORDS
+    + rb"[^\n]*)\r?\n[ \t]*[-+|: ]*-{3}[-+|: ]*\r?\n"
+)
+TABLE_TRIGGER: Final = rb"-{3}[+|][-:]{3}|-{3}[ :]*\|[ :]*-{3}"
+_SHEET_NAMES: Final = rb"(?:password|passwd|pwd|secret|token|api_?key|ssn|phone|iban|birth|dob|first_?name|last_?name|full_?name|card_?number|email)"
+_SHEET: Final = rb"(?im)^((?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*)\r?\n[^\n,]*,"
+SHEET_TRIGGER: Final = rb"(?im)^(?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*\r?\n[^\n,]*,"
+
+
+def tables(data: bytes) -> Iterator[Span]:
+    """A table as `psql` or Markdown prints it."""
+    for match in compiled(_TABLE).finditer(data):
+        cells = (match.group(1) or b"").split(b"|")
+        yield from _cells(data, match.end(), _columns(cells), b"|", len(cells))
+
+
+def sheets(data: bytes) -> Iterator[Span]:
+    """Lines of comma-separated values below their header."""
+    for match in compiled(_SHEET).finditer(data):
+        cells = (match.group(1) or b"").split(b",")
+        if len(cells) > 1:
+            yield from _cells(data, data.find(b"\n", match.start(1)) + 1, _columns(cells), b",", len(cells))
+
+
+def _cells(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]], mark: bytes, width: int) -> Iterator[Span]:
+    for _ in range(_ROWS if columns else 0):
+        end = data.find(b"\n", pos)
+        end = len(data) if end < 0 else end
+        cells = data[pos:end].split(mark)
+        if len(cells) != width:
+            return
+        for place, (name, kind) in columns.items():
+            start = pos + sum(len(cell) + 1 for cell in cells[:place])
+            text = cells[place]
+            inner = text.strip(b" \t\r\"'")
+            begin = start + text.find(inner)
+            value = Value(begin, begin + len(inner), quoted=True)
+            if inner and not harmless(inner) and telling(data, begin, name, kind, value):
+                yield Span(value.start, value.end, RULES[kind])
+        pos = end + 1
+        if pos >= len(data):
+            return
