@@ -23,28 +23,32 @@ _STRONG: Final = (
 _WEAK: Final = (
     rb"text|input|inputs|system|parts|output|outputs|query|question|answer|response|arguments|args|parameters|summary|"
     rb"refusal|reasoning|body|history|context|kwargs|input_value|tool_input|result|data|value|transcript|texts|tool_calls|"
-    rb"function_call|turns|dialog|dialogue|utterance|reply|delta|message|url|image_url|b64_json|image|audio|file_data"
+    rb"function_call|turns|cited_text|title|token|document|quote|caption|dialog|dialogue|utterance|reply|delta|message|url|image_url|b64_json|image|audio|file_data"
 )
 STRONG_NAMES: Final = frozenset(_STRONG.decode().split("|"))
 WEAK_NAMES: Final = frozenset(_WEAK.decode().split("|"))
 _QUOTES: Final = rb"(?:[\\\"'`]|&quot;|&#3[49];|%22|u002[27])"
 _OPENER: Final = rb"([bBrRuUfF]{0,2}\\*[\"'`]|&quot;|&#3[49];|%22|\\+u002[27]|\[|\{)"
-_KEY: Final = (
-    rb"(?:^|[^\w-]|\\[nrt])(?:("
-    + _STRONG
-    + rb")|("
-    + _WEAK
-    + rb"))"
-    + _QUOTES
-    + rb"*\]?[ \t]*[:=][ \t]*(?:\r?\n[ \t]*)?"
-    + _OPENER
+_OTHER: Final = rb"[A-Za-z_]\w{0,40}"
+_KEY: Final = rb"(?:^|[^\w-]|\\[nrt])(?:(%b)|(%b)|(%b))%b*\]?[ \t]*[:=][ \t]*(?:\r?\n[ \t]*)?%b" % (
+    _STRONG,
+    _WEAK,
+    _OTHER,
+    _QUOTES,
+    _OPENER,
 )
 
 _ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot)"
 _CONTEXT: Final = (
     rb"\brole" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*" + _ROLES + rb"\b"
     rb"|\b(?:candidates|choices|parts)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[(?:\s|\\+[nrt])*[{A-Z]"
-    rb"|content_block|text_delta|output_text|message_delta|message_start|chat\.completion|response\.(?:created|completed|output)"
+    rb"|content_block|text_delta|function_call|tool_call|call_id|logprobs?\b|audio_transcript|omni-moderation|"
+    rb"\btype"
+    + _QUOTES
+    + rb"*[ \t]*[:=][ \t]*"
+    + _QUOTES
+    + rb"*(?:text|input_text|output_text|text_delta|document|thinking|tool_use|tool_result|input_audio)[\\\"'&]"
+    rb"|output_text|message_delta|message_start|chat\.completion|response\.(?:created|completed|output)"
     rb"|\bfrom" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*(?:human|gpt|chatgpt|system|user|assistant)\b"
     rb"|\b(?:messages|prompt|contents|chat_history|input_messages)"
     + _QUOTES
@@ -63,6 +67,7 @@ TRIGGER: Final = (
     rb"(?:^|[^\w-]|\\[nrt])(?:" + _STRONG + rb")" + _QUOTES + rb"*\]?[ \t]*[:=]\s*" + _OPENER + rb"|" + _CONTEXT
 )
 _NEAR: Final = 6000
+_VERY_NEAR: Final = 300
 _WHOLE: Final = frozenset(
     (
         b"arguments",
@@ -116,9 +121,9 @@ class _Contexts:
     def __init__(self, data: bytes) -> None:
         self._places = [match.start() for match in compiled(_CONTEXT).finditer(data)]
 
-    def near(self, pos: int) -> bool:
-        index = bisect.bisect_left(self._places, pos - _NEAR)
-        return index < len(self._places) and self._places[index] <= pos + _NEAR
+    def near(self, pos: int, reach: int = _NEAR) -> bool:
+        index = bisect.bisect_left(self._places, pos - reach)
+        return index < len(self._places) and self._places[index] <= pos + reach
 
 
 def spans(data: bytes) -> Iterator[Span]:
@@ -127,20 +132,46 @@ def spans(data: bytes) -> Iterator[Span]:
     pattern = compiled(_KEY)
     pos = 0
     while (match := pattern.search(data, pos)) is not None:
-        opener = match.start(3)
+        opener = match.start(4)
         pos = opener + 1
         strong = match.group(1)
         name = strong or match.group(2) or b""
+        if not name and not contexts.near(opener, _VERY_NEAR):
+            continue
         near = contexts.near(opener)
         if not (strong or near) or MARKER.match(data, opener) or _closes(data, match.start(), opener):
             continue
-        if data[opener : opener + 1] in (b"[", b"{"):
+        if not name:
+            found = _sentence(data, opener, match.group(3) or b"")
+        elif data[opener : opener + 1] in (b"[", b"{"):
             found = _container(data, opener, name, near=near)
         else:
             found = _string(data, match.start(), opener, name, near=near)
         for span in found:
             pos = max(pos, span.end)
             yield span
+
+
+_FACTS: Final = frozenset(
+    b"message msg error errors reason detail details event level logger exception traceback stack file filename path function "
+    b"module url method host service component user_agent timestamp time date created status state code type role name id model "
+    b"object version line source lineno exc info warning hint note remedy command cmd argv".split()
+)
+_WORDS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2,}[,;:.]? +[A-Za-z\x80-\xff]{2,}[,;:.]? +[A-Za-z\x80-\xff]{2,}")
+
+
+def _sentence(data: bytes, opener: int, name: bytes) -> list[Span]:
+    """A sentence under a name that nobody knows, in the midst of a chat."""
+    quote = quote_at(data, opener)
+    if quote is None or name.lower() in _FACTS:
+        return []
+    end = string_end(data, quote)
+    if end - quote.start < _SHORTEST_SENTENCE or not _WORDS.search(data, quote.start, end):
+        return []
+    return [] if b"[redacted:" in data[quote.start : end] else [Span(quote.start, end, RULE)]
+
+
+_SHORTEST_SENTENCE: Final = 12
 
 
 def _closes(data: bytes, key: int, opener: int) -> bool:
@@ -161,7 +192,9 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
         return []
     if name == b"message" and _CHATTY.search(data, max(0, key - 2000), end + 2000) is None:
         return []
-    if name in _MEDIA and not value.startswith(b"data:") and not _LONG.match(value):
+    if name == b"token" and _LOGPROB.search(data, end, end + 60) is None:
+        return []
+    if name in _MEDIA and not value.startswith(b"data:") and not _LONG.match(value) and not _WORDS.search(value):
         return []
     if data[end + quote.escapes + 1 : end + quote.escapes + 2] == b";" and data[key : key + 1] in (
         b" ",
@@ -176,9 +209,10 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
     return [Span(quote.start, end, RULE)] if end > quote.start else []
 
 
+_LOGPROB: Final = re.compile(rb"logprob")
 _CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")
 _MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
-_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{24}")
+_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{8,}(?:\W{0,3}\Z|[A-Za-z0-9+/=_-]{16})")
 
 
 def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Span]:

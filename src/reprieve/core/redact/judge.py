@@ -42,7 +42,7 @@ _PERSON_SPACED: Final = re.compile(
     rb"[A-Z\xc0-\xff][\w\x80-\xff'.-]*(?: (?:van|von|de|der|la|del|di|bin|al) ?)*(?: [A-Z\xc0-\xff][\w\x80-\xff'.-]*){1,4}\Z"
     rb"|\d{1,5}[a-z]? [A-Z]|[A-Z\x80-\xff][\w\x80-\xff.' -]{2,40} \d{1,5}[a-z]?\b(?![.:])"
 )
-_FILE: Final = re.compile(rb"(?:/|\./|~/|[A-Za-z]:\\)[\w./\\ -]+\Z|https?://[^\s@]+\Z")
+_FILE: Final = re.compile(rb"(?:/|\./|~/|[A-Za-z]:\\)(?:[a-z_.-]+[/\\])*[\w. -]+(?:\.\w{1,8})?\Z|https?://[^\s@]+\Z")
 _PEOPLE_WORDS: Final = frozenset(b"null none unknown anonymous user admin root test n/a string str".split())
 
 _CHOSEN: Final = frozenset((b"password", b"secret", b"default", b"hidden", b"changeme"))

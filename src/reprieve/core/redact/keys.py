@@ -284,6 +284,7 @@ _KEYS_TO_NOTHING: Final = frozenset(
     "module locale template settings default extra other another new old key dictionary mapping expected unknown missing "
     "invalid required bad wrong same".split()
 )
+_ONE_WORD: Final[dict[str, Kind]] = {term.replace("_", ""): kind for term, kind in TERMS.items() if "_" in term}
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9]+")
 
@@ -296,6 +297,8 @@ def kind_of(name: bytes) -> Kind | None:
     whole = "_".join(words)
     if whole in TERMS:
         return TERMS[whole]
+    if len(words) == 1 and whole in _ONE_WORD:
+        return _ONE_WORD[whole]
     while len(words) > 1 and (words[-1] in _IGNORED_TAILS or words[-1].isdigit()):
         words.pop()
     if not words:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Final
 from reprieve.core.redact.judge import harmless, telling
 from reprieve.core.redact.keys import kind_of
 from reprieve.core.redact.patterns import Span, compiled
-from reprieve.core.redact.structure import RULES, WORDS
-from reprieve.core.redact.values import Value, quote_at, string_end
+from reprieve.core.redact.structure import RULES
+from reprieve.core.redact.values import Value, line_start, quote_at, string_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reprieve.core.redact.keys import Kind
 
-_INSERT: Final = rb"(?i)\(([^()\n]{0,400}" + WORDS + rb"[^()\n]{0,400})\)(?:\s|\\n)*values(?:\s|\\n)*\("
 INSERT_TRIGGER: Final = rb"(?i)\)(?:\s|\\n)*values(?:\s|\\n)*\("
 _NAMES: Final = b" \t\"'`[]\\"
 _GAP: Final = re.compile(rb"(?:[\s,]|\\++[nrt])*+")
 _BARE: Final = re.compile(rb"[^\s,()'\"]++")
 _ROW: Final = re.compile(rb"\s*\)\s*,\s*\(")
 _ROWS: Final = 1000
+_WIDTH: Final = 2000
 
 
 def _columns(cells: list[bytes]) -> dict[int, tuple[bytes, Kind]]:
@@ -33,8 +33,9 @@ def _columns(cells: list[bytes]) -> dict[int, tuple[bytes, Kind]]:
 
 def inserts(data: bytes) -> Iterator[Span]:
     """`INSERT INTO users (name, password) VALUES ('anna', ...)`."""
-    for match in compiled(_INSERT).finditer(data):
-        columns = _columns((match.group(1) or b"").split(b","))
+    for match in compiled(INSERT_TRIGGER).finditer(data):
+        opened = data.rfind(b"(", max(0, match.start() - _WIDTH), match.start())
+        columns = _columns(data[opened + 1 : match.start()].split(b",")) if opened >= 0 else {}
         pos = match.end()
         for _ in range(_ROWS):
             pos, spans = _row(data, pos, columns)
@@ -64,14 +65,7 @@ def _row(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]]) -> tuple
     return pos, found
 
 
-_TABLE: Final = (
-    rb"(?im)^([^\n]*"
-    + WORDS
-    + rb"[^\n]*\|[^\n]*|[^\n]*\|[^\n]*"
-    + WORDS
-    + rb"[^\n]*)\r?\n[ \t]*[-+|: ]*-{3}[-+|: ]*\r?\n"
-)
-TABLE_TRIGGER: Final = rb"-{3}[+|][-:]{3}|-{3}[ :]*\|[ :]*-{3}"
+TABLE_TRIGGER: Final = rb"(?m)^[ \t]*[-+|: ]*-{3}[ :]*[+|][-+|: ]*-{3}[-+|: ]*\r?\n"
 _SHEET_NAMES: Final = rb"(?:password|passwd|pwd|secret|token|api_?key|ssn|phone|iban|birth|dob|first_?name|last_?name|full_?name|card_?number|email)"
 _SHEET: Final = rb"(?im)^((?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*)\r?\n[^\n,]*,"
 SHEET_TRIGGER: Final = rb"(?im)^(?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*\r?\n[^\n,]*,"
@@ -79,8 +73,9 @@ SHEET_TRIGGER: Final = rb"(?im)^(?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-
 
 def tables(data: bytes) -> Iterator[Span]:
     """A table as `psql` or Markdown prints it."""
-    for match in compiled(_TABLE).finditer(data):
-        cells = (match.group(1) or b"").split(b"|")
+    for match in compiled(TABLE_TRIGGER).finditer(data):
+        head = data[line_start(data, max(0, match.start() - 1)) : max(0, match.start() - 1)]
+        cells = head.split(b"|")
         yield from _cells(data, match.end(), _columns(cells), b"|", len(cells))
 
 

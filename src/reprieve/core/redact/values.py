@@ -47,16 +47,14 @@ def quote_at(data: bytes, pos: int) -> Quote | None:
     return Quote(match[2], len(match[1]), match.end())
 
 
-def closes(backslashes: int, escapes: int) -> bool:
-    """Whether a quote after so many backslashes ends a string that was opened after `escapes` of them."""
-    if backslashes < escapes:
-        return True  # the quote belongs to a string around this one: nothing goes on past it
+def nested(backslashes: int, escapes: int) -> int | None:
+    """How many backslashes of its own a quote has in a string that was opened after `escapes` of them; None: not a whole number."""
     doubled = 1
     while escapes and escapes % 2 == 0:  # a repr doubles every backslash of what it shows
         escapes //= 2
         doubled *= 2
-    whole, rest = divmod(backslashes, doubled)
-    return rest == 0 and whole % (2 * (escapes + 1)) == escapes
+    own, rest = divmod(backslashes - escapes * doubled, (escapes + 1) * doubled)
+    return None if rest else own
 
 
 def _backslashes(data: bytes, pos: int, floor: int) -> int:
@@ -80,9 +78,11 @@ def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
         if pos < 0:
             break
         count = 0 if len(mark) > 3 else _backslashes(data, pos, start)  # noqa: PLR2004 - an entity has no escapes
-        if scale == 1 and count and not quote.escapes and count % 2 == 0 and not _STRUCTURE.match(data, pos + 1):
-            scale = count
-        if closes(count // scale, quote.escapes):
+        own = nested(count, quote.escapes)
+        if own and scale == 1 and own % 2 == 0 and not _STRUCTURE.match(data, pos + 1):
+            scale = own
+        # With fewer backslashes than it was opened with, the quote closes a string around this one.
+        if count < quote.escapes or (own is not None and own // scale % 2 == 0):
             if data.find(b"\n", start, pos) < 0 or _plausible(data, start, pos, len(mark)):
                 return max(start, pos - min(count, quote.escapes))
             break
@@ -144,7 +144,7 @@ def bracket_end(data: bytes, pos: int, *, spill: bool = False) -> int:
 _BARE: Final = re.compile(
     rb"""(?:[^\s"'`<>&;,)\]}\\|]|&(?![A-Za-z_][\w.-]{0,40}=|quot;|amp;|\#3|lt;|gt;)"""
     rb"""|[,;](?![\s"'\\]|[A-Za-z_][\w .-]{0,40}[=:]|\Z)"""
-    rb"""|[)\]}](?![\s,;.:)\]}"'\\]|\Z)|\|(?!\s)|\\(?![nrtu"'\\\s]|\Z)|(?<=\S)["'](?=[^\s,;.:)\]}"'\\&])|[<>](?=[^\s</]))++"""
+    rb"""|[)\]}](?![\s,;.:)\]}"'\\]|\Z)|\|(?!\s)|\\(?![nrtu"'\\\s]|\Z)|(?<=\S)["'](?=[^\s,;.:)\]}"'\\&<>])|[<>](?=[^\s</]))++"""
 )
 _TO_LINE_END: Final = re.compile(rb"(?:[^\r\n\\]|\\(?!\\*[nr]))++")
 _PHRASE: Final = re.compile(rb"""(?:[^\r\n\\"'`,;|<>&)\]}]|(?<=\w)'(?=\w)|\\(?!\\*[nrt"']))++""")

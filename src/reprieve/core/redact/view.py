@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-_COLOURS: Final = re.compile(rb"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]")
-_ENTITIES: Final = re.compile(
-    rb"&(?:quot|apos|gt|lt|amp|nbsp|#(?:x2[27]|X2[27]|3[49]|0?3[49]));|\\u00(?:2[27]|26|3[cCdDeE])"
-)
+from reprieve.core.redact.patterns import compiled
+
+_COLOURS: Final = rb"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]"
+_ENTITIES: Final = rb"&(?:quot|apos|gt|lt|amp|nbsp|#(?:[xX]2[27]|0?3[49]));|\\u00(?:2[267]|3[cCdDeE])"
 _SIGNS: Final = {
     b"&quot;": b'"', b"&apos;": b"'", b"&gt;": b">", b"&lt;": b"<", b"&amp;": b"&", b"&nbsp;": b" ", b"&#x22;": b'"', b"&#X22;": b'"', b"&#x27;": b"'",
     b"&#X27;": b"'", b"&#34;": b'"', b"&#39;": b"'", b"&#034;": b'"', b"&#039;": b"'", b"\\u0022": b'"', b"\\u0027": b"'", b"\\u0026": b"&",
     b"\\u003c": b"<", b"\\u003C": b"<", b"\\u003e": b">", b"\\u003E": b">", b"\\u003d": b"=", b"\\u003D": b"=",
 }  # fmt: skip
-# SQL doubles a quote inside a string; an empty string has a delimiter on either side.
-_DOUBLED: Final = re.compile(rb"(?<!')''(?!')(?=[^\s,)\]};:]|\Z)|(?<=[^\s(,=:\[{'])''(?!')")
 
 
-def _sign(match: re.Match[bytes]) -> bytes:
+def _sign(entity: bytes) -> bytes:
     """A quote behind as many backslashes as the entity was long reads as one that is escaped so often."""
-    sign = _SIGNS[match[0]]
+    sign = _SIGNS[entity]
     fill = b"\\" if sign in (b'"', b"'") else b" "
-    gap = fill * (len(match[0]) - 1)
+    gap = fill * (len(entity) - 1)
     return sign + gap if sign == b">" else gap + sign  # an arrow stays one: `=&gt;`
 
 
 def view(data: bytes) -> bytes:
     """Colours as blanks, entities and doubled quotes as escaped quotes; the very same bytes where there are none."""
-    if b"[" in data and (b"\x1b[" in data or b"1b[" in data or b"1B[" in data or b"033[" in data or b"\\e[" in data):
-        data = _COLOURS.sub(lambda match: b" " * len(match[0]), data)
+    changed: bytearray | None = None
+    if b"\x1b[" in data or b"1b[" in data or b"1B[" in data or b"033[" in data or b"\\e[" in data:
+        changed = bytearray(data)
+        for match in compiled(_COLOURS).finditer(data):
+            changed[match.start() : match.end()] = b" " * (match.end() - match.start())
     if b"&" in data or b"\\u00" in data:
-        data = _ENTITIES.sub(_sign, data)
+        for match in compiled(_ENTITIES).finditer(data):
+            changed = bytearray(data) if changed is None else changed
+            changed[match.start() : match.end()] = _sign(data[match.start() : match.end()])
     if b"''" in data:
-        data = _DOUBLED.sub(b"\\\\'", data)
-    return data
+        changed = bytearray(data) if changed is None else changed
+        _undouble(data, changed)
+    return data if changed is None else bytes(changed)
+
+
+def _undouble(data: bytes, changed: bytearray) -> None:
+    """SQL doubles a quote inside a string; an empty string has a delimiter on either side."""
+    pos = data.find(b"''")
+    while pos >= 0:
+        before, after = data[pos - 1 : pos], data[pos + 2 : pos + 3]
+        if after == b"'" or before == b"\\":
+            pos = data.find(b"''", pos + 3)
+            continue
+        if after not in _AFTER_EMPTY or before not in _BEFORE_EMPTY:
+            changed[pos] = 0x5C
+        pos = data.find(b"''", pos + 2)
+
+
+_AFTER_EMPTY: Final = frozenset((b"", b" ", b"\t", b"\r", b"\n", b",", b")", b"]", b"}", b";", b":"))
+_BEFORE_EMPTY: Final = frozenset((b"", b" ", b"\t", b"\r", b"\n", b"(", b",", b"=", b":", b"[", b"{"))
