@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprieve.core.redact import NONE, RedactionReport, Secrets, redact, scan
+from reprieve.core.redact import NONE, RedactionReport, Secrets, patterns, redact, scan
 from reprieve.core.redact import engine as engine_module
-from reprieve.core.redact import patterns
 
 GITHUB = "gh" + "p_" + "aB3" * 12
 
@@ -74,7 +73,7 @@ IDENTIFIERS = (
     "trace_id=5dac6d12cd2a4b66e949727d35c290a5", "span_id=846edd0caecf566f", "2024-05-01T10:20:30.123456Z", "1714558830123", "/srv/app/lib/client.py", "line 1042", "v2.31.0-rc.1+build.7",
     "cl-42@3", "01HW3Z9K8X4N7Q2R5T6V8Y0B1C", "order-2024-000123", "SQLSTATE 40P01", "<Foo object at 0x7f3a9c1e4b70>", "requests==2.31.0", "sha256:9b2a28eb47540823042a2ba401386845089bb7b62a9637d55816132c4c3c36eb",
     "arn:aws:iam::123456789012:role/deploy", "db-3.prod.internal:5432", "main.3f2a9c1b.chunk.js", "shop-worker-7d9f8b6c5d-x2k4q", "msg_01XFDUDYJgAACzvnptvVoYEL", "pi_3NxYzAbCdEfGhIjK",
-    "job 8123456789", "exit code 137", "errno 104", "pid 97555", "commit 3f2a9c1", "index 3f2a9c1..8b7d6e5 100644", "W/\"5f2a9c1b-1a2b\"", "i-0abc123def4567890", "subnet-0a1b2c3d4e5f67890", "token_type=bearer",
+    "job 8123456789", "exit code 137", "errno 104", "pid 97555", "commit 3f2a9c1", "index 3f2a9c1..8b7d6e5 100644", 'W/"5f2a9c1b-1a2b"', "i-0abc123def4567890", "subnet-0a1b2c3d4e5f67890", "token_type=bearer",
     "max_tokens=4096", "prompt_tokens: 812", "key_id=17", "session 42", "password_reset_at=2024-05-01", "author=7", "KeyError: 'token'", "passed=12 failed=0", "primary_key=id", "cache_key=user:42:profile",
     "idempotency_key=cl-42@3", "git@github.com:org/repo.git", "npm@10.2.4", "logo@2x.png", "getty@tty1.service", "4242 rows", "1.2.3.4", "0.30000000000000004", "+0200", "2024-05-01 10:20:30,123",
 )  # fmt: skip
@@ -88,10 +87,10 @@ def test_what_operators_look_for_stays(identifier):
 
 
 SENTENCES = (
-    "password authentication failed for user \"app\"", "Invalid password: too short", "The password must be at least 8 characters", "token expired", "Unexpected token } in JSON at position 5",
+    'password authentication failed for user "app"', "Invalid password: too short", "The password must be at least 8 characters", "token expired", "Unexpected token } in JSON at position 5",
     "Incorrect API key provided: sk-****abcd.", "Authorization header is missing", "no password supplied", "(using password: YES)", "fe_sendauth: no password supplied",
-    "api_key=os.environ['API_KEY'], password=None, token=self.token", "def login(self, password: str, token: str | None = None) -> Session:", "    password=password,", "raise AuthError(f\"bad token: {token}\")",
-    "getpass.getpass(\"Password: \")", "secret_name=db-credentials", "token: <missing>", "password: ********", "password=$DB_PASSWORD", "token=${{ secrets.TOKEN }}", "{'password': ['This field is required.']}",
+    "api_key=os.environ['API_KEY'], password=None, token=self.token", "def login(self, password: str, token: str | None = None) -> Session:", "    password=password,", 'raise AuthError(f"bad token: {token}")',
+    'getpass.getpass("Password: ")', "secret_name=db-credentials", "token: <missing>", "password: ********", "password=$DB_PASSWORD", "token=${{ secrets.TOKEN }}", "{'password': ['This field is required.']}",
     "invalid credentials", "401 Unauthorized: bearer token required", "cookie jar is empty", "session closed", "The secret is rotated every day", "SELECT password_hash FROM users WHERE id = $1", "Basic authentication is not supported",
 )  # fmt: skip
 

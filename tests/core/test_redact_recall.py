@@ -260,7 +260,7 @@ def test_a_connection_string_loses_its_password(form, depth):
 
 HEADERS = (
     "Authorization: Bearer {}", "authorization: Basic {}", "Proxy-Authorization: Basic {}", "Cookie: sid={}; theme=dark", "Set-Cookie: session={}; Path=/; HttpOnly",
-    "X-Api-Key: {}", "> Authorization: token {}", "< set-cookie: id={}; Secure", "Authorization: Digest username=\"a\", response=\"{}\"", "X-Auth-Token: {}",
+    "X-Api-Key: {}", "> Authorization: token {}", "< set-cookie: id={}; Secure", 'Authorization: Digest username="a", response="{}"', "X-Auth-Token: {}",
     "curl -H 'Authorization: Bearer {}' https://x", 'curl -H "X-Api-Key: {}" https://x', "{{'Authorization': 'Bearer {}'}}", "[(b'authorization', b'Bearer {}')]",
     "Headers({{'authorization': 'Bearer {}', 'host': 'x'}})", "X-Vault-Token: {}", "Ocp-Apim-Subscription-Key: {}", "DD-API-KEY: {}", "Authorization: ApiKey {}",
     "PRIVATE-TOKEN: {}", "Authorization: AWS4-HMAC-SHA256 Credential=x/20240101/eu/s3/aws4_request, SignedHeaders=host, Signature={}",

@@ -180,7 +180,7 @@ def _closes(data: bytes, key: int, opener: int) -> bool:
     return mark in (b'"', b"'") and data[key : key + 1] == mark and mark not in data[key + 1 : opener]
 
 
-def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> list[Span]:
+def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> list[Span]:  # noqa: PLR0911 - exceptions, read from the top
     quote = quote_at(data, opener)
     if quote is None:
         return []

@@ -82,27 +82,31 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
         return False
     match kind:
         case Kind.PASSWORD:
-            return _password(name, content)
+            verdict = _password(name, content)
         case Kind.TOKEN:
-            if not value.quoted and content.isalpha() and _SENTENCE.match(data, value.end):
-                return False
-            return _token(name, content, quoted=value.quoted)
+            sentence = not value.quoted and content.isalpha() and _SENTENCE.match(data, value.end) is not None
+            verdict = not sentence and _token(name, content, quoted=value.quoted)
         case Kind.STRICT:
-            if _FILE.match(content) or (_UUID.match(content) and not name.lower()[1:].endswith(b"key")):
-                return False
-            if _HEX.match(content) and not _SECRET_NAME.search(name):
-                return False
-            return random_looking(content)
+            verdict = _strict(name, content)
         case Kind.SPACED:
-            return _PERSON_SPACED.match(content) is not None
+            verdict = _PERSON_SPACED.match(content) is not None
         case Kind.PERSON:
-            return content.lower() not in _PEOPLE_WORDS and _person(name, content)
+            verdict = content.lower() not in _PEOPLE_WORDS and _person(name, content)
         case Kind.HEADER:
-            return value.quoted or _header(data, key_start, name, value)
+            verdict = value.quoted or _header(data, key_start, name, value)
         case Kind.PHRASE:
-            return True
+            verdict = True
         case _:
             assert_never(kind)
+    return verdict
+
+
+def _strict(name: bytes, content: bytes) -> bool:
+    if _FILE.match(content) or (_UUID.match(content) and not name.lower()[1:].endswith(b"key")):
+        return False
+    if _HEX.match(content) and not _SECRET_NAME.search(name):
+        return False
+    return random_looking(content)
 
 
 _SENTENCE: Final = re.compile(rb" [a-z]+(?: |\.|,|\Z)")
@@ -135,7 +139,7 @@ def _password(name: bytes, content: bytes) -> bool:
     return len(content) > 1
 
 
-def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:
+def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:  # noqa: PLR0911 - exceptions, read from the top
     if len(content) < _SHORTEST_TOKEN:
         return False
     if _NUMBER.match(content):
@@ -169,12 +173,7 @@ _SNAKE: Final = re.compile(rb"[a-z]+(?:[_/:][a-z0-9.-]+)+\Z")
 def _person(name: bytes, content: bytes) -> bool:
     if b"mail" in name.lower() and b"@" not in content and b"%40" not in content and b"u0040" not in content:
         return False
-    if (
-        _CONSTANT.match(content)
-        or len(content) < 2
-        or content.startswith((b"0x", b"<", b"("))
-        or _same_word(name, content)
-    ):  # noqa: PLR2004
+    if _CONSTANT.match(content) or content.startswith((b"0x", b"<", b"(")) or _same_word(name, content):
         return False
     return (
         _SNAKE.match(content) is None
@@ -214,7 +213,7 @@ _ROOTS: Final = (
 )
 
 
-def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
+def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:  # noqa: PLR0911 - signs of code, read from the top
     """Whether a bare value is an expression: a call, an attribute, a variable of the same name."""
     content = data[value.start : value.end]
     if _CALL.match(content) or content.startswith(_ROOTS):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from reprieve.core.redact.chat import STRONG_NAMES, WEAK_NAMES
 from reprieve.core.redact.engine import scan
 from reprieve.core.redact.judge import harmless, telling
 from reprieve.core.redact.keys import Kind, kind_of
+from reprieve.core.redact.names import words
 from reprieve.core.redact.report import RedactionReport
 from reprieve.core.redact.secrets import NONE
 from reprieve.core.redact.structure import RULES
@@ -24,8 +26,10 @@ LENGTH: Final = 10_000
 
 _CHAT_SIGNS: Final = frozenset(("role", "messages", "model", "finish_reason", "stop_reason", "max_tokens", "prompt"))
 _CHAT_FACTS: Final = frozenset(
-    "type role id name model index finish_reason stop_reason object created created_at status tool_call_id tool_use_id "
-    "media_type call_id usage logprobs temperature max_tokens stream".split()
+    words("""
+    type role id name model index finish_reason stop_reason object created created_at status tool_call_id tool_use_id
+    media_type call_id usage logprobs temperature max_tokens stream
+    """)
 )
 
 
@@ -136,7 +140,7 @@ def _text(value: str | bytes | bytearray) -> str:
     return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
 
 
-def _value(walk: _Walk, value: object, depth: int, *, said: bool) -> object:
+def _value(walk: _Walk, value: object, depth: int, *, said: bool) -> object:  # noqa: PLR0911 - one a type
     match value:
         case None | bool() | int() | float():
             return value
@@ -144,19 +148,19 @@ def _value(walk: _Walk, value: object, depth: int, *, said: bool) -> object:
             return walk.marker("chat") if said and not harmless(_bytes(value)) else walk.text(value)
         case bytes() | bytearray():
             return _value(walk, _text(value), depth, said=said)
-        case Mapping() | Sequence() | Set() if id(value) in walk.open:
+        case Mapping() | Sequence() | AbstractSet() if id(value) in walk.open:
             return "[cycle]"
-        case Mapping() | Sequence() | Set() if depth >= DEPTH:
+        case Mapping() | Sequence() | AbstractSet() if depth >= DEPTH:
             return "[too deep]"
         case Mapping():
             return _mapping(walk, value, depth, said=said)
-        case Sequence() | Set():
+        case Sequence() | AbstractSet():
             return _items(walk, value, depth, said=said)
         case _:
             return _shown(walk, value)
 
 
-def _items(walk: _Walk, items: Sequence[object] | Set[object], depth: int, *, said: bool) -> list[object]:
+def _items(walk: _Walk, items: Sequence[object] | AbstractSet[object], depth: int, *, said: bool) -> list[object]:
     result: list[object] = []
     walk.open.add(id(items))
     try:
@@ -178,7 +182,7 @@ def _items(walk: _Walk, items: Sequence[object] | Set[object], depth: int, *, sa
 _PAIR_LENGTH: Final = 2
 
 
-def _pair(items: Sequence[object] | Set[object]) -> tuple[str, object] | None:
+def _pair(items: Sequence[object] | AbstractSet[object]) -> tuple[str, object] | None:
     """A header or parameter as a pair: `("Authorization", "Bearer ...")`."""
     if not isinstance(items, list | tuple) or len(items) != _PAIR_LENGTH:
         return None

@@ -109,6 +109,8 @@ def phones(data: bytes) -> Iterator[Span]:
             yield Span(start, end, "phone")
 
 
+_MILLISECONDS: Final = 13
+"""Digits of a time in milliseconds, and of no card that is still in use."""
 _CARD: Final = rb"(?:^|[^\w.\-/+])(\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{1,7}|3[47]\d{2}[ -]?\d{6}[ -]?\d{5}|3[068]\d{2}[ -]?\d{6}[ -]?\d{4})(?:[^\w-]|$)"
 CARD_TRIGGER: Final = rb"\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d|3[0478]\d{2}[ -]?\d{6}[ -]?\d{4}"
 _ID_BEFORE: Final = re.compile(
@@ -134,9 +136,8 @@ def cards(data: bytes) -> Iterator[Span]:
         digits = value.replace(b" ", b"").replace(b"-", b"")
         if not any(issuer.match(digits) and len(digits) in lengths for issuer, lengths in _CARD_LENGTHS):
             continue
-        if value == digits and (
-            len(digits) == 13 or _ID_BEFORE.search(data[max(0, match.start(1) - 40) : match.start(1)])
-        ):  # noqa: PLR2004 - a time in milliseconds
+        before = data[max(0, match.start(1) - 40) : match.start(1)]
+        if value == digits and (len(digits) == _MILLISECONDS or _ID_BEFORE.search(before)):
             continue
         if luhn(digits) and len(set(digits)) > 1:
             yield Span(match.start(1), match.end(1), "card")

@@ -197,36 +197,36 @@ def _opens_element(data: bytes, start: int) -> bool:
 def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
     if b":" in separator and (annotation := _ANNOTATION.match(data, pos)) is not None:
         pos = annotation.end()
+    first = data[pos : pos + 1]
+    wrapper = _WRAPPER.match(data, pos)
     if separator == b"," and quote_at(data, pos) is None:
         return
-    if data[pos : pos + 1] == b"{" and kind is Kind.HEADER:
+    if first == b"{" and kind is Kind.HEADER:
         end = bracket_end(data, pos)
-        if end - pos > 2:  # noqa: PLR2004 - `{}`
+        if end - pos > len(b"{}"):
             yield Span(pos, end, RULES[kind])
-        return
-    if data[pos : pos + 1] in (b"[", b"("):
+    elif first in (b"[", b"("):
         if not MARKER.match(data, pos):
             yield from _members(data, start, name, kind, pos)
-        return
-    wrapper = _WRAPPER.match(data, pos)
-    if wrapper is not None:
+    elif wrapper is not None:
         if _SECRET_WRAPPER.match(data, pos):
             yield from _members(data, start, name, kind, wrapper.end() - 1)
-        return
+    else:
+        yield from _single(data, start, name, kind, separator, pos)
+
+
+def _single(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
     value = _value(data, start, kind, separator, pos)
-    if kind is Kind.HEADER and value is not None and not value.quoted:
-        if not telling(data, start, name, kind, value):
-            return
-        value = _header(data, start, value.start, limit=1 << 16)
     if value is None or (kind is Kind.SPACED and not value.quoted) or not telling(data, start, name, kind, value):
         return
+    if kind is Kind.HEADER and not value.quoted:  # it was read only so far as it takes to judge it
+        value = _header(data, start, value.start, limit=1 << 16)
     begin = value.start
     if kind is Kind.HEADER or name.lower() in (b"auth", b"token"):
         scheme = _SCHEME.match(data, begin, value.end)
         begin = begin if scheme is None else scheme.end()
-        if harmless(data[begin : value.end]):
-            return
-    yield Span(begin, value.end, RULES[kind])
+    if not harmless(data[begin : value.end]):
+        yield Span(begin, value.end, RULES[kind])
 
 
 def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iterator[Span]:
@@ -283,7 +283,7 @@ def _header(data: bytes, start: int, pos: int, *, limit: int) -> Value:
     return to_line_end(data, pos, limit if quote is None else quote.start() - pos)
 
 
-def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, first: bool = False) -> Value:
+def _plain_value(data: bytes, pos: int, kind: Kind, *, colon: bool = False, first: bool = False) -> Value:  # noqa: PLR0911 - one a kind
     quote = quote_at(data, pos)
     if quote is not None:
         return Value(quote.start, string_end(data, quote), quoted=True)
