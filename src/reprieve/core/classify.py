@@ -12,7 +12,7 @@ from typing import Final
 
 from reprieve.core import provider
 from reprieve.core.chain import Link, links
-from reprieve.core.facts import qualified
+from reprieve.core.facts import attribute, integer, qualified, seconds
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Kind, Scope, Severity
 from reprieve.core.finding import Finding, Weight
 from reprieve.core.message import message_of
@@ -85,10 +85,9 @@ def classify_traceback(text_of_it: str, context: Context) -> Failure | None:
 
 def classify_response(status: int | None, headers: object, body: object, context: Context) -> Failure:
     """Judge a bare HTTP answer."""
+    status = integer(status)
     parsed = provider.parse_body(body)
-    finding = provider.of_response(
-        status, headers, parsed, context.now, message=provider.message_in(parsed), model=True
-    )
+    finding = provider.of_response(status, headers, parsed, context.now)
     finding = finding or _UNKNOWN.but(status=status, field="status", value=str(status))
     words = provider.message_in(parsed) or ("an answer without a status" if status is None else f"HTTP {status}")
     return _failure(_Judged(finding, "response"), None, words, context)
@@ -96,7 +95,7 @@ def classify_response(status: int | None, headers: object, body: object, context
 
 def classify_words(message: str, context: Context) -> Failure:
     """Judge a bare message, where nothing better is known."""
-    finding = text.of_words(message, context.now) or _UNKNOWN
+    finding = text.of_words(message, context.now, to_the_letter=context.to_the_letter) or _UNKNOWN
     return _failure(_Judged(finding, "message"), None, message, context)
 
 
@@ -124,7 +123,7 @@ def _judge(exc: BaseException, context: Context) -> _Judged:
         if best.finding.weight is Weight.DECIDES:
             break
     if best is None:
-        words = text.of_words(message_of(exc), context.now)
+        words = text.of_words(message_of(exc), context.now, to_the_letter=context.to_the_letter)
         best = _Judged(words or _UNKNOWN.but(value=qualified(type(exc))), first_path)
     return best if retried is None else replace(best, before=(*best.before, retried))
 
@@ -135,7 +134,8 @@ def _refined(outer: _Judged, inner: _Judged) -> _Judged:
         case Weight.WRAPPER:
             takes = True
         case Weight.GATEWAY:
-            takes = inner.finding.status is not None and inner.finding.rule.startswith(("http.", "code.", "model."))
+            answered = inner.finding.status is not None and inner.finding.rule.startswith(("http.", "code.", "model."))
+            takes = answered or inner.finding.error_class in _SAYS_HOW
         case Weight.TRANSPORT if outer.finding.error_class is ErrorClass.DATABASE_UNAVAILABLE:
             takes = inner.finding.error_class is ErrorClass.TLS_INVALID
         case _:
@@ -162,7 +162,9 @@ def _find(link: Link, context: Context) -> _Judged | None:
     if finding is None:
         finding = _by_table(exc, link.names, context.now)
     if finding is None and package != "builtins":
-        finding = (None if foreign else _by_facts(exc, context.now)) or text.of_type_name(link.names[0])
+        finding = None if foreign else _by_facts(exc, context.now)
+        by_name = text.of_type_name(link.names[0]) if finding is None else None
+        finding = _with_own_wait(by_name, exc) if by_name is not None else finding
     return None if finding is None else _Judged(finding, link.path)
 
 
@@ -192,7 +194,14 @@ def _by_table(exc: BaseException, names: tuple[str, ...], now: float) -> Finding
 
 def _by_facts(exc: BaseException, now: float) -> Finding | None:
     """An unknown library that carries a status or a SQLSTATE where others do."""
-    return databases.of_sqlstate(exc, now) or provider.of_exception(exc, now, model=True)
+    found = databases.of_sqlstate(exc, now) or provider.of_exception(exc, now)
+    return None if found is None else _with_own_wait(found, exc)
+
+
+def _with_own_wait(finding: Finding, exc: BaseException) -> Finding:
+    """With the `retry_after` that an exception of an unknown library carries itself."""
+    wait = seconds(attribute(exc, "retry_after")) if finding.retry_after is None else None
+    return finding if wait is None else finding.but(retry_after=wait)
 
 
 def _of_group(group: BaseExceptionGroup[BaseException], link: Link, context: Context) -> _Judged | None:
@@ -301,7 +310,7 @@ def _to_the_letter(finding: Finding, message: str, now: float) -> Finding:
         return finding.but(retryable=False)
     if (finding.category or _kind(finding).category) in _HEARD_BY_INGESTION:
         return finding.but(requires_idempotent=False)
-    return text.of_words(message, now) or finding.but(retryable=True, requires_idempotent=False)
+    return text.of_words(message, now, to_the_letter=True) or finding.but(retryable=True, requires_idempotent=False)
 
 
 def _sanitized(message: str, scan: Scan) -> tuple[str, tuple[tuple[str, int], ...]]:

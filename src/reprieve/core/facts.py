@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+_QUOTED = re.compile(r"""(?<!\w)(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}'(?!\w)|`[^`\n]{0,2000}`|“[^”\n]{0,2000}”)""")
 _ERROR_STATUS = range(100, 600)
 _BODY_LIMIT = 65_536
 _HEADER_SOURCES = ("headers", "response_headers", "litellm_response_headers")
@@ -31,7 +33,7 @@ def integer(value: object) -> int | None:
     """An int, an enum of ints, or digits; None for all else, booleans included."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, int):
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return int(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:  # noqa: PLR2004 - bounded
         return int(value)
@@ -45,12 +47,24 @@ def text_of(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def seconds(value: object) -> float | None:
+    """A duration that can be meant; None for all else, booleans included."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < float("inf") else None
+
+
 def words_of(exc: object) -> str:
     """What an exception says; nothing where saying it fails."""
     try:
         return str(exc)
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         return ""
+
+
+def without_quotes(message: str) -> str:
+    """A message without what stands in quotes: that is somebody else speaking."""
+    return _QUOTED.sub(" ", message)
 
 
 def status_of(thing: object) -> tuple[int, str] | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reprieve.core.failure import Category, Scope, Severity
+    from reprieve.core.failure import Category, ErrorClass, Scope, Severity
 
 
 class Weight(StrEnum):
@@ -52,3 +52,8 @@ Reader = Callable[[BaseException, float], Finding | None]
 
 Rules = dict[str, Finding | Reader]
 """From `package.ClassName` to what is known of that class."""
+
+
+def by_word(meanings: dict[ErrorClass, str]) -> dict[str, ErrorClass]:
+    """Turn a table from a class to all the words that mean it into one from word to class."""
+    return {word: error_class for error_class, words in meanings.items() for word in words.split()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from reprieve.core.facts import attribute, text_of, type_names, words_of
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SHOWN = 5
+_AFTER_COLON = re.compile(r""": (["']).*\1""", re.DOTALL)
 
 
 def message_of(exc: BaseException) -> str:
@@ -53,8 +55,22 @@ def _of_sqlalchemy(exc: BaseException) -> str | None:
 
 
 def _without_detail(exc: BaseException) -> str | None:
-    """PostgreSQL's first line: DETAIL shows whole rows."""
-    return words_of(exc).partition("\nDETAIL:")[0].partition("\nLINE ")[0] or None
+    """PostgreSQL's first line: DETAIL shows whole rows; and where a value did not fit, not the value."""
+    words = words_of(exc).partition("\nDETAIL:")[0].partition("\nLINE ")[0]
+    if (text_of(attribute(exc, "sqlstate")) or "").startswith("22") or "invalid input for query argument" in words:
+        words = _AFTER_COLON.sub(r": \1…\1", words)
+    return words or None
+
+
+def _without_arguments(exc: BaseException) -> str:
+    """Redis repeats the arguments of a command that it does not know; one of them may be a password."""
+    return words_of(exc).partition(", with args beginning with")[0]
+
+
+def _without_header(exc: BaseException) -> str | None:
+    """A header that could not be sent, without its value: that is often a credential with a stray newline."""
+    words = words_of(exc)
+    return words.partition("header value")[0] + "header value" if "header value" in words else None
 
 
 _SPEAKERS: Final[dict[str, Callable[[BaseException], str | None]]] = {
@@ -64,4 +80,11 @@ _SPEAKERS: Final[dict[str, Callable[[BaseException], str | None]]] = {
     "psycopg.Error": _without_detail,
     "psycopg2.Error": _without_detail,
     "asyncpg.PostgresError": _without_detail,
+    "asyncpg.DataError": _without_detail,
+    "redis.ResponseError": _without_arguments,
+    "httpx.LocalProtocolError": _without_header,
+    "httpx2.LocalProtocolError": _without_header,
+    "h11.LocalProtocolError": _without_header,
+    "requests.InvalidHeader": _without_header,
+    "builtins.ValueError": _without_header,
 }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from reprieve.core import http
-from reprieve.core.facts import body_of, headers_of, parse, status_of, text_of, words_of
+from reprieve.core.facts import body_of, headers_of, parse, status_of, text_of, without_quotes
 from reprieve.core.failure import ErrorClass
 from reprieve.core.finding import Finding
 
@@ -19,6 +19,7 @@ STRONG: Final[dict[str, ErrorClass]] = {
     "billing_hard_limit_reached": _of.QUOTA_EXHAUSTED,
     "billing_not_active": _of.QUOTA_EXHAUSTED,
     "billing_error": _of.QUOTA_EXHAUSTED,
+    "enforced_spend_limit_reached": _of.QUOTA_EXHAUSTED,
     "account_deactivated": _of.AUTH_DENIED,
     "access_terminated": _of.QUOTA_EXHAUSTED,
     "insufficient_balance": _of.QUOTA_EXHAUSTED,
@@ -59,9 +60,7 @@ STRONG: Final[dict[str, ErrorClass]] = {
     "json_validate_failed": _of.OUTPUT_INVALID,
     "idempotency_key_in_use": _of.WRITE_CONFLICT,
     "lock_timeout": _of.LOCK_TIMEOUT,
-    "card_declined": _of.POLICY_REJECTED,
-    "expired_card": _of.POLICY_REJECTED,
-    "incorrect_cvc": _of.POLICY_REJECTED,
+    "card_error": _of.POLICY_REJECTED,
 }
 
 # A code that only says what its status says; used where there is none (a stream that began with 200).
@@ -94,21 +93,23 @@ WEAK: Final[dict[str, ErrorClass]] = {
     "tokens": _of.RATE_LIMITED,
     "requests": _of.RATE_LIMITED,
     "idempotency_error": _of.REQUEST_REJECTED,
-    "card_error": _of.POLICY_REJECTED,
 }
 
-# Sentences of model providers that have no code of their own; looked for only in the provider's own error message.
+# Sentences of model providers that have no code of their own; looked for only in the provider's own words, never in quotes.
+_CREDIT = r"credit balance is too low|exceeded your current quota, please check your plan|spend(?:ing)? limit|api usage limits"
+_LENGTH = (
+    r"prompt is too long|maximum context length|context (?:length|window|limit|size)|input is too long|reduce the length of"
+    r"|too many (?:input )?tokens|exceeds the (?:maximum|limit) (?:number )?of tokens|input token count"
+    r"|tokens in request more than max tokens|tokens\s*\+.{0,40}must be <="
+)
+_POLICY = r"content (?:management )?policy|safety (?:system|policy)|content[ _]filter|usage polic(?:y|ies)"
+_KEY = r"api key not valid|invalid api key|incorrect api key|invalid x-api-key"
 _SENTENCES: Final = (
-    (re.compile(r"credit balance is too low|exceeded your current quota, please check your plan|spend(?:ing)? limit", re.IGNORECASE),
-     _of.QUOTA_EXHAUSTED, "credit"),
-    (re.compile(
-        r"prompt is too long|maximum context length|context length|context window|input is too long"
-        r"|too many (?:input )?tokens|exceeds the (?:maximum|limit) (?:number )?of tokens|input token count", re.IGNORECASE),
-     _of.CONTEXT_LENGTH_EXCEEDED, "length"),
-    (re.compile(r"content (?:management )?policy|safety (?:system|policy)|content[ _]filter|usage polic(?:y|ies)", re.IGNORECASE),
-     _of.POLICY_REJECTED, "policy"),
-    (re.compile(r"api key not valid|invalid api key|incorrect api key|invalid x-api-key", re.IGNORECASE), _of.AUTH_DENIED, "key"),
-)  # fmt: skip
+    ("credit", _of.QUOTA_EXHAUSTED, re.compile(_CREDIT, re.IGNORECASE)),
+    ("length", _of.CONTEXT_LENGTH_EXCEEDED, re.compile(_LENGTH, re.IGNORECASE)),
+    ("policy", _of.POLICY_REJECTED, re.compile(_POLICY, re.IGNORECASE)),
+    ("key", _of.AUTH_DENIED, re.compile(_KEY, re.IGNORECASE)),
+)
 _LIMIT = re.compile(r"(?:api|you have exceeded an?|.{0,20}secondary|user|project)[\w ]{0,30} rate limit", re.IGNORECASE)
 _SENTENCE_STATUSES = frozenset({None, 200, 400, 403, 413, 422, 429})
 
@@ -125,7 +126,7 @@ def errors_in(body: object) -> Iterator[Mapping[object, object]]:
             inner = inner[0]
         if isinstance(inner, Mapping):
             details = inner.get("details")
-            for detail in details if isinstance(details, list) else ():
+            for detail in details if isinstance(details, list) else (details,):
                 if isinstance(detail, Mapping):
                     yield detail
             for deeper in ("innererror", "inner_error"):
@@ -138,7 +139,7 @@ def errors_in(body: object) -> Iterator[Mapping[object, object]]:
 def codes_in(body: object) -> Iterator[tuple[str, str]]:
     """Every (field, code) of an error body, the most special first."""
     for error in errors_in(body):
-        for name in ("reason", "code", "status", "type", "__type", "error", "decline_code"):
+        for name in ("error_code", "reason", "code", "status", "type", "__type", "error", "decline_code"):
             value = text_of(error.get(name))
             if value is not None and len(value) <= 80:  # noqa: PLR2004 - a code, not a sentence
                 yield f"body.{name}", value
@@ -166,9 +167,7 @@ def delay_in(body: object) -> float | None:
     return None
 
 
-def of_response(
-    status: int | None, headers: object, body: object, now: float, *, message: str = "", model: bool = False
-) -> Finding | None:
+def of_response(status: int | None, headers: object, body: object, now: float, *, message: str = "") -> Finding | None:
     """The verdict on an answer: its code if that says more, else its status, else what its code says anyhow."""
     by_status = None if status is None else http.of_status(status, headers, now)
     wait = http.retry_after(headers, now)
@@ -176,7 +175,7 @@ def of_response(
     own = message_in(body) or message
     found = (
         _by_code(body, STRONG, by_status)
-        or (_of_sentence(own, status) if model else None)
+        or of_sentence(own, status)
         or (_of_limit(own) if by_status is not None and by_status.error_class is _of.PERMISSION_DENIED else None)
         or _as_the_status(body, by_status)
         or _by_code(body, WEAK, None)
@@ -192,7 +191,10 @@ def _as_the_status(body: object, by_status: Finding | None) -> Finding | None:
 
 def _by_code(body: object, table: Mapping[str, ErrorClass], by_status: Finding | None) -> Finding | None:
     for field, code in codes_in(body):
-        found = table.get(code.rpartition("#")[2].lower())
+        word = code.rpartition("#")[2].lower()
+        found = table.get(word)
+        if found is None and table is STRONG and ("content_policy" in word or "content_filter" in word):
+            found = _of.POLICY_REJECTED
         if found is not None:
             return _with_code(found, by_status, field, code)
     return None
@@ -214,13 +216,15 @@ def _with_code(error_class: ErrorClass, by_status: Finding | None, field: str, c
     )  # fmt: skip
 
 
-def _of_sentence(message: str, status: int | None) -> Finding | None:
-    if status not in _SENTENCE_STATUSES:
+def of_sentence(message: str, status: int | None) -> Finding | None:
+    """What a provider's own message says where no code does."""
+    if status not in _SENTENCE_STATUSES or not message:
         return None
-    for pattern, error_class, name in _SENTENCES:
-        if status == 429 and error_class is not _of.QUOTA_EXHAUSTED:  # noqa: PLR2004
+    own = without_quotes(message[:2000])
+    for name, error_class, pattern in _SENTENCES:
+        if status == 429 and error_class is not _of.QUOTA_EXHAUSTED:  # noqa: PLR2004 - the rest of a 429 is a limit
             continue
-        if pattern.search(message[:2000]):
+        if pattern.search(own):
             return Finding(error_class, rule=f"model.{name}", field="body.message", value=name)
     return None
 
@@ -232,12 +236,12 @@ def parse_body(body: object) -> object:
     return body if isinstance(body, Mapping | list) else None
 
 
-def of_exception(exc: object, now: float, *, model: bool = False) -> Finding | None:
+def of_exception(exc: object, now: float) -> Finding | None:
     """The verdict on an exception that carries an HTTP answer; None where it carries none."""
     found = status_of(exc)
     status, field = found if found is not None else (None, "")
     body = body_of(exc)
-    finding = of_response(status, headers_of(exc), body, now, message=words_of(exc) if model else "", model=model)
+    finding = of_response(status, headers_of(exc), body, now)
     if finding is not None and finding.field == "status":
         finding = finding.but(field=field)
     return finding

@@ -22,41 +22,55 @@ _CONFIG = Finding(_of.CONFIG_INVALID, severity=Severity.PERMANENT)
 _MISSING = Finding(_of.NOT_FOUND)
 _DENIED = Finding(_of.PERMISSION_DENIED)
 
-_ERRNOS: Final[dict[str, Finding]] = {
-    "ECONNRESET": _RESET, "EPIPE": _RESET, "ESHUTDOWN": _RESET, "ECONNABORTED": _RESET, "ENETRESET": _RESET,
-    "ENOTCONN": _RESET, "EPROTO": _RESET,
-    "ECONNREFUSED": _REFUSED, "EHOSTUNREACH": _UNREACHABLE, "ENETUNREACH": _UNREACHABLE, "ENETDOWN": _UNREACHABLE,
-    "EHOSTDOWN": _UNREACHABLE,
-    "ETIMEDOUT": _TIMEOUT,
-    "EAGAIN": Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True), "EINTR": Finding(_of.CONNECTION_RESET),
-    "EINPROGRESS": _RESET, "EALREADY": _RESET, "EBUSY": Finding(_of.LOCK_TIMEOUT), "ETXTBSY": Finding(_of.LOCK_TIMEOUT),
-    "EDEADLK": Finding(_of.LOCK_TIMEOUT), "ENOLCK": _RESOURCE, "ESTALE": Finding(_of.CONNECTION_RESET),
-    "ENOSPC": _RESOURCE, "EDQUOT": _RESOURCE, "EMFILE": _RESOURCE, "ENFILE": _RESOURCE, "ENOMEM": _RESOURCE,
-    "ENOBUFS": _RESOURCE, "EADDRNOTAVAIL": _RESOURCE,
-    "EIO": Finding(_of.UPSTREAM_ERROR, outcome_unknown=True),
-    "EADDRINUSE": _CONFIG, "EAFNOSUPPORT": _CONFIG, "EPROTONOSUPPORT": _CONFIG, "ENOEXEC": _CONFIG, "EROFS": _CONFIG,
-    "EXDEV": _CONFIG, "ELOOP": _CONFIG,
-    "ENOENT": _MISSING, "ENOTDIR": _MISSING, "EISDIR": _CONFIG, "ENXIO": _MISSING, "ENODEV": _MISSING, "ESRCH": _MISSING,
-    "ECHILD": _MISSING,
-    "EACCES": _DENIED, "EPERM": _DENIED,
-    "EEXIST": Finding(_of.WRITE_CONFLICT), "ENOTEMPTY": Finding(_of.WRITE_CONFLICT),
-    "ENAMETOOLONG": _DATA, "EFBIG": Finding(_of.PAYLOAD_TOO_LARGE), "EMSGSIZE": Finding(_of.PAYLOAD_TOO_LARGE),
-    "E2BIG": Finding(_of.PAYLOAD_TOO_LARGE), "EINVAL": _BUG, "EBADF": _BUG, "ENOTSOCK": _BUG, "EDESTADDRREQ": _BUG,
-}  # fmt: skip
-_BY_NUMBER: Final = {getattr(errno, name): (name, row) for name, row in _ERRNOS.items() if hasattr(errno, name)}
+_ERRNOS: Final = (
+    (_RESET, "ECONNRESET EPIPE ESHUTDOWN ECONNABORTED ENETRESET ENOTCONN EPROTO EINPROGRESS EALREADY"),
+    (_REFUSED, "ECONNREFUSED"),
+    (_UNREACHABLE, "EHOSTUNREACH ENETUNREACH ENETDOWN EHOSTDOWN"),
+    (_TIMEOUT, "ETIMEDOUT"),
+    (Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True), "EAGAIN"),
+    (Finding(_of.CONNECTION_RESET), "EINTR ESTALE"),
+    (Finding(_of.LOCK_TIMEOUT), "EBUSY ETXTBSY EDEADLK"),
+    (_RESOURCE, "ENOLCK ENOSPC EDQUOT EMFILE ENFILE ENOMEM ENOBUFS EADDRNOTAVAIL"),
+    (Finding(_of.UPSTREAM_ERROR, outcome_unknown=True), "EIO"),
+    (_CONFIG, "EADDRINUSE ENOTSUP EOPNOTSUPP ENOSYS EAFNOSUPPORT EPROTONOSUPPORT ENOEXEC EROFS EXDEV ELOOP EISDIR"),
+    (_MISSING, "ENOENT ENOTDIR ENXIO ENODEV ESRCH ECHILD"),
+    (_DENIED, "EACCES EPERM"),
+    (Finding(_of.WRITE_CONFLICT), "EEXIST ENOTEMPTY"),
+    (_DATA, "ENAMETOOLONG"),
+    (Finding(_of.PAYLOAD_TOO_LARGE), "EFBIG EMSGSIZE E2BIG"),
+    (_BUG, "EINVAL EBADF ENOTSOCK EDESTADDRREQ"),
+)
+_BY_NUMBER: Final = {
+    getattr(errno, name): (name, row) for row, names in _ERRNOS for name in names.split() if hasattr(errno, name)
+}
 _DNS: Final = {-2: "EAI_NONAME", -3: "EAI_AGAIN", -4: "EAI_FAIL", -5: "EAI_NODATA", -8: "EAI_SERVICE", -6: "EAI_FAMILY"}
 _BAD_CERTIFICATE_REASONS = (
-    "CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "HTTP_REQUEST",
-    "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_BAD_CERTIFICATE",
+    "CERTIFICATE_VERIFY_FAILED", "WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER",
+    "HTTP_REQUEST", "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_CERTIFICATE_UNKNOWN", "SSLV3_ALERT_BAD_CERTIFICATE",
     "TLSV1_ALERT_PROTOCOL_VERSION", "SSLV3_ALERT_HANDSHAKE_FAILURE", "TLSV13_ALERT_CERTIFICATE_REQUIRED",
     "KEY_VALUES_MISMATCH", "UNKNOWN_PROTOCOL", "UNSAFE_LEGACY_RENEGOTIATION_DISABLED", "RECORD_LAYER_FAILURE",
-    "CERTIFICATE_UNKNOWN", "UNRECOGNIZED_NAME", "DH_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "PEM_LIB", "NO_START_LINE", "no start line", "does not contain a certificate",
+    "CERTIFICATE_UNKNOWN", "UNRECOGNIZED_NAME", "DH_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "PEM_LIB", "NO_START_LINE",
+    "no start line", "does not contain a certificate",
 )  # fmt: skip
+
+
+def of_timeout(exc: BaseException, _now: float) -> Finding:
+    """Too long; during a handshake nothing was sent yet."""
+    return _TIMEOUT.but(outcome_unknown="handshake" not in words_of(exc))
+
+
+def of_connection(exc: BaseException, _now: float) -> Finding:
+    """A connection that broke; or a server that will never speak TLS, as asyncpg tells it."""
+    if "rejected SSL upgrade" in words_of(exc):
+        return _CONFIG.but(rule="tls.refused", field="args", value="rejected SSL upgrade")
+    return Finding(_of.CONNECTION_RESET, outcome_unknown=True, weight=Weight.TRANSPORT)
 
 
 def of_errno(exc: BaseException, _now: float) -> Finding | None:
     """An OSError by its number; one without a number says nothing."""
     number = integer(attribute(exc, "errno"))
+    if number is None and "CA certificate bundle" in words_of(exc):  # requests, when `verify` names no file
+        return Finding(_of.TLS_INVALID, rule="tls.bundle", field="args", value="CA certificate bundle")
     if number is None or number not in _BY_NUMBER:
         return None
     name, row = _BY_NUMBER[number]
@@ -127,7 +141,12 @@ def of_ftp(exc: BaseException, _now: float) -> Finding:
     return Finding(table.get(code, _of.REQUEST_REJECTED), rule=f"ftp.{code}", field="args", value=code, code=code)
 
 
-_BUGS = ["AttributeError", "TypeError", "KeyError", "IndexError", "LookupError", "ValueError", "ZeroDivisionError", "ArithmeticError", "OverflowError", "FloatingPointError", "AssertionError", "RecursionError", "NotImplementedError", "NameError", "UnboundLocalError", "SyntaxError", "StopIteration", "StopAsyncIteration", "BufferError", "SystemError", "ReferenceError", "Warning"]  # fmt: skip
+_BUGS = (
+    "AttributeError", "TypeError", "KeyError", "IndexError", "LookupError", "ValueError", "ZeroDivisionError",
+    "ArithmeticError", "OverflowError", "FloatingPointError", "AssertionError", "RecursionError",
+    "NotImplementedError", "NameError", "UnboundLocalError", "SyntaxError", "StopIteration", "StopAsyncIteration",
+    "BufferError", "SystemError", "ReferenceError", "Warning",
+)  # fmt: skip
 
 RULES: Rules = {
     **{f"builtins.{name}": _BUG for name in _BUGS},
@@ -137,12 +156,12 @@ RULES: Rules = {
     "builtins.MemoryError": Finding(_of.OUT_OF_MEMORY),
     "builtins.UnicodeError": _DATA,
     "builtins.OSError": of_errno,
-    "builtins.TimeoutError": _TIMEOUT,
+    "builtins.TimeoutError": of_timeout,
     "builtins.ConnectionRefusedError": _REFUSED,
     "builtins.ConnectionResetError": _RESET,
     "builtins.ConnectionAbortedError": _RESET,
     "builtins.BrokenPipeError": _RESET,
-    "builtins.ConnectionError": Finding(_of.CONNECTION_RESET, outcome_unknown=True, weight=Weight.TRANSPORT),
+    "builtins.ConnectionError": of_connection,
     "builtins.FileNotFoundError": _MISSING,
     "builtins.NotADirectoryError": _MISSING,
     "builtins.IsADirectoryError": _CONFIG,

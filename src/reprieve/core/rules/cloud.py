@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from reprieve.core import http, provider
 from reprieve.core.facts import attribute, header, integer, item, text_of
 from reprieve.core.failure import ErrorClass, Scope, Severity
-from reprieve.core.finding import Finding, Rules, Weight
+from reprieve.core.finding import Finding, Rules, Weight, by_word
+from reprieve.core.wire import retry_delay
 
 _of = ErrorClass
 _BUG = Finding(_of.BUG)
@@ -15,23 +17,54 @@ _CONFIG = Finding(_of.CONFIG_INVALID, severity=Severity.PERMANENT)
 _AUTH = Finding(_of.AUTH_DENIED)
 _BROKEN = Finding(_of.CONNECTION_RESET, outcome_unknown=True, weight=Weight.TRANSPORT)
 
-_AWS: Final[dict[str, ErrorClass]] = {
-    **dict.fromkeys(["Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException", "TooManyRequestsException", "ProvisionedThroughputExceededException", "TransactionInProgressException", "RequestLimitExceeded", "BandwidthLimitExceeded", "LimitExceededException", "PriorRequestNotComplete", "EC2ThrottledException", "ThrottlingError", "TooManyRequests"], _of.RATE_LIMITED),
-    **dict.fromkeys(["SlowDown", "ServiceUnavailable", "ServiceUnavailableException", "ModelNotReadyException", "ModelTimeoutException"], _of.OVERLOADED),
-    **dict.fromkeys(["RequestTimeout", "RequestTimeoutException"], _of.NETWORK_TIMEOUT),
-    **dict.fromkeys(["InternalError", "InternalFailure", "InternalServerError", "InternalServerException", "InternalServiceError", "ServiceFailure", "ModelErrorException", "ModelStreamErrorException"], _of.UPSTREAM_ERROR),
-    **dict.fromkeys(["InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException", "AuthFailure", "ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidAccessKeyId", "MissingAuthenticationToken", "TokenRefreshRequired", "InvalidToken", "IncompleteSignature", "RequestTimeTooSkewed", "NotAuthorizedException", "InvalidSecurity", "OptInRequired"], _of.AUTH_DENIED),
-    **dict.fromkeys(["AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AllAccessDisabled", "AccountProblem", "UnauthorizedAccess", "KMS.AccessDeniedException", "ForbiddenException", "AuthorizationError", "AuthorizationErrorException"], _of.PERMISSION_DENIED),
-    **dict.fromkeys(["NoSuchKey", "NoSuchBucket", "NoSuchUpload", "NoSuchVersion", "NoSuchEntity", "ResourceNotFoundException", "ResourceNotFound", "NotFound", "NotFoundException", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "InvalidInstanceID.NotFound", "FileSystemNotFound", "TableNotFoundException", "404"], _of.NOT_FOUND),
-    **dict.fromkeys(["ConditionalCheckFailedException", "TransactionConflictException", "TransactionCanceledException", "ConflictException", "OptimisticLockException", "BucketAlreadyExists", "BucketAlreadyOwnedByYou", "ResourceInUseException", "OperationAborted", "ConcurrentModificationException", "ResourceConflictException", "EntityAlreadyExists", "PreconditionFailed", "IdempotentParameterMismatchException", "ReplicatedWriteConflictException"], _of.WRITE_CONFLICT),
-    **dict.fromkeys(["ValidationException", "ValidationError", "InvalidParameterValue", "InvalidParameterException", "InvalidParameterCombination", "MissingParameter", "SerializationException", "InvalidRequest", "InvalidRequestException", "MalformedQueryString", "InvalidInput", "MalformedXML", "InvalidArgument", "ParameterNotFound", "InvalidAction", "InvalidQueryParameter"], _of.REQUEST_REJECTED),
-    **dict.fromkeys(["EntityTooLarge", "RequestEntityTooLarge", "RequestTooLargeException"], _of.PAYLOAD_TOO_LARGE),
-    **dict.fromkeys(["ServiceQuotaExceededException", "QuotaExceededException"], _of.QUOTA_EXHAUSTED),
-    "MessageRejected": _of.POLICY_REJECTED,
-    "MailFromDomainNotVerifiedException": _of.CONFIG_INVALID,
-    "PermanentRedirect": _of.CONFIG_INVALID,
-    "AuthorizationHeaderMalformed": _of.CONFIG_INVALID,
-}  # fmt: skip
+_AWS: Final = by_word({
+    _of.RATE_LIMITED: (
+        "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
+        "TooManyRequestsException ProvisionedThroughputExceededException "
+        "RequestLimitExceeded BandwidthLimitExceeded LimitExceededException PriorRequestNotComplete "
+        "EC2ThrottledException ThrottlingError TooManyRequests"
+    ),
+    _of.OVERLOADED: "SlowDown ServiceUnavailable ServiceUnavailableException ModelNotReadyException",
+    _of.NETWORK_TIMEOUT: "RequestTimeout RequestTimeoutException ModelTimeoutException",
+    _of.UPSTREAM_ERROR: (
+        "InternalError InternalFailure InternalServerError InternalServerException InternalServiceError "
+        "ServiceFailure ModelErrorException ModelStreamErrorException"
+    ),
+    _of.AUTH_DENIED: (
+        "InvalidClientTokenId UnrecognizedClientException SignatureDoesNotMatch InvalidSignatureException "
+        "AuthFailure ExpiredToken ExpiredTokenException RequestExpired InvalidAccessKeyId "
+        "MissingAuthenticationToken TokenRefreshRequired InvalidToken IncompleteSignature "
+        "RequestTimeTooSkewed NotAuthorizedException InvalidSecurity OptInRequired"
+    ),
+    _of.PERMISSION_DENIED: (
+        "AccessDenied AccessDeniedException UnauthorizedOperation AllAccessDisabled AccountProblem "
+        "UnauthorizedAccess KMS.AccessDeniedException ForbiddenException AuthorizationError "
+        "AuthorizationErrorException"
+    ),
+    _of.NOT_FOUND: (
+        "NoSuchKey NoSuchBucket NoSuchUpload NoSuchVersion NoSuchEntity ResourceNotFoundException "
+        "ResourceNotFound NotFound NotFoundException QueueDoesNotExist "
+        "AWS.SimpleQueueService.NonExistentQueue InvalidInstanceID.NotFound FileSystemNotFound "
+        "TableNotFoundException 404"
+    ),
+    _of.WRITE_CONFLICT: (
+        "ConditionalCheckFailedException TransactionInProgressException TransactionConflictException TransactionCanceledException "
+        "ConflictException OptimisticLockException BucketAlreadyExists BucketAlreadyOwnedByYou "
+        "ResourceInUseException OperationAborted ConcurrentModificationException ResourceConflictException "
+        "EntityAlreadyExists PreconditionFailed IdempotentParameterMismatchException "
+        "ReplicatedWriteConflictException"
+    ),
+    _of.REQUEST_REJECTED: (
+        "ValidationException ValidationError InvalidParameterValue InvalidParameterException "
+        "InvalidParameterCombination MissingParameter SerializationException InvalidRequest "
+        "InvalidRequestException MalformedQueryString InvalidInput MalformedXML InvalidArgument "
+        "ParameterNotFound InvalidAction InvalidQueryParameter"
+    ),
+    _of.PAYLOAD_TOO_LARGE: "EntityTooLarge RequestEntityTooLarge RequestTooLargeException",
+    _of.QUOTA_EXHAUSTED: "ServiceQuotaExceededException QuotaExceededException",
+    _of.POLICY_REJECTED: "MessageRejected",
+    _of.CONFIG_INVALID: "MailFromDomainNotVerifiedException PermanentRedirect AuthorizationHeaderMalformed",
+})  # fmt: skip
 
 
 def of_aws(exc: BaseException, now: float) -> Finding:
@@ -46,6 +79,10 @@ def of_aws(exc: BaseException, now: float) -> Finding:
         found = _of.RATE_LIMITED
     if found is None and code and code.endswith(("NotFound", "NotFoundException", "NotFoundFault")):
         found = _of.NOT_FOUND
+    if found is None and code and code.endswith(("AccessDenied", "AccessDeniedException")):
+        found = _of.PERMISSION_DENIED
+    if found is _of.REQUEST_REJECTED and (said := provider.of_sentence(text_of(item(error, "Message")) or "", status)):
+        return said.but(code=code, status=status)
     if found is None:
         return by_status.but(code=code) if by_status is not None else Finding(_of.UPSTREAM_ERROR, code=code)
     return Finding(
@@ -88,7 +125,22 @@ def of_grpc(exc: BaseException, now: float) -> Finding | None:
     row = _GRPC.get(name or "")
     if name is None or row is None:
         return None
+    said = _details(exc)
+    if name == "UNAVAILABLE" and "CERTIFICATE_VERIFY_FAILED" in said:
+        return Finding(
+            _of.TLS_INVALID, rule="grpc.certificate", field="details", value="CERTIFICATE_VERIFY_FAILED", code=name
+        )
+    if name == "RESOURCE_EXHAUSTED" and "message larger than max" in said:
+        return Finding(_of.PAYLOAD_TOO_LARGE, rule="grpc.size", field="details", value="larger than max", code=name)
     return row.but(rule=f"grpc.{name}", field="code", value=name, code=name, retry_after=_pushback(exc, now))
+
+
+def _details(exc: BaseException) -> str:
+    getter = attribute(exc, "details")
+    try:
+        return text_of(getter()) or "" if callable(getter) else ""
+    except Exception:  # noqa: BLE001 - a foreign method
+        return ""
 
 
 def _pushback(exc: BaseException, now: float) -> float | None:
@@ -99,7 +151,11 @@ def _pushback(exc: BaseException, now: float) -> float | None:
     except Exception:  # noqa: BLE001 - a foreign method
         return None
     milliseconds = integer(header(pairs, _PUSHBACK))
-    return http.retry_after(pairs, now) if milliseconds is None else http.bounded(milliseconds / 1000)
+    if milliseconds is not None:
+        return http.bounded(milliseconds / 1000)
+    status = next((value for key, value in pairs if key == "grpc-status-details-bin"), None)
+    delay = retry_delay(status) if isinstance(status, bytes) else None
+    return http.retry_after(pairs, now) if delay is None else http.bounded(delay)
 
 
 def of_api_core(exc: BaseException, now: float) -> Finding | None:
@@ -118,10 +174,16 @@ def of_api_core(exc: BaseException, now: float) -> Finding | None:
     return finding.but(retry_after=finding.retry_after if finding.retry_after is not None else _detail_delay(exc, now))
 
 
+def _listed(details: object) -> list[object]:
+    """The details as a list, whatever kind of sequence the library keeps them in."""
+    if isinstance(details, str | bytes | dict) or not isinstance(details, Iterable):
+        return []
+    return list(details)
+
+
 def _detail_delay(exc: BaseException, now: float) -> float | None:
     """RetryInfo among the details, as a protobuf or as JSON."""
-    details = attribute(exc, "details")
-    for detail in details if isinstance(details, list | tuple) else ():
+    for detail in _listed(attribute(exc, "details")):
         delay = attribute(detail, "retry_delay")
         seconds, nanos = attribute(delay, "seconds"), attribute(delay, "nanos")
         if isinstance(seconds, int):
@@ -157,6 +219,7 @@ RULES: Rules = {
     "botocore.LoginError": _AUTH,
     "botocore.RefreshWithMFAUnsupportedError": _AUTH,
     "botocore.ParamValidationError": Finding(_of.SCHEMA_INVALID),
+    "botocore.InvalidRegionError": _CONFIG,
     "botocore.ValidationError": Finding(_of.SCHEMA_INVALID),
     "botocore.MissingParametersError": Finding(_of.SCHEMA_INVALID),
     "botocore.StubResponseError": _BUG,

@@ -56,7 +56,14 @@ SQLSTATES: Final[dict[str, Finding]] = {
     "XX002": Finding(_of.STORAGE_CORRUPT),
 }
 _SQLSTATE_CLASSES: Final[dict[str, Finding]] = {
+    "02": Finding(_of.NOT_FOUND),
+    **dict.fromkeys(
+        ["03", "09", "0B", "0F", "0L", "0P", "0Z", "20", "21", "24", "26", "27", "2D", "2F", "34", "38", "39", "3B"],
+        _BUG,
+    ),
     "08": _LOST,
+    "10": _CONSTRAINT,
+    "72": _LOCKED,
     "0A": _BUG,
     "22": _CONSTRAINT,
     "23": _CONSTRAINT,
@@ -87,6 +94,9 @@ _CONNECT_WORDS: Final = (
     ("invalid connection option", _of.CONFIG_INVALID),
     ("invalid dsn", _of.CONFIG_INVALID),
     ('missing "="', _of.CONFIG_INVALID),
+    ("for connection option", _of.CONFIG_INVALID),
+    ("invalid port number", _of.CONFIG_INVALID),
+    ("invalid sslmode", _of.CONFIG_INVALID),
     ("too many clients", _of.RESOURCE_EXHAUSTED),
     ("too many connections", _of.RESOURCE_EXHAUSTED),
     ("remaining connection slots", _of.RESOURCE_EXHAUSTED),
@@ -128,6 +138,27 @@ def of_operational(exc: BaseException, now: float) -> Finding:
         return found
     connecting = words_of(exc).startswith(("connection failed", "connection to server", "could not connect"))
     return (_GONE if connecting else _LOST).but(weight=Weight.TRANSPORT)
+
+
+def of_interface(exc: BaseException, now: float) -> Finding:
+    """A driver that was misused; or one whose connection went away while nobody looked."""
+    gone = "closed" in words_of(exc).lower() and "pool" not in words_of(exc).lower()
+    return of_sqlstate(exc, now) or (_LOST if gone else _BUG)
+
+
+def of_sqlalchemy_operational(exc: BaseException, now: float) -> Finding:
+    """The same, for the class that means the server."""
+    found = of_sqlalchemy(exc, now)
+    return _LOST.but(weight=Weight.WRAPPER) if found.weight is Weight.WRAPPER else found
+
+
+def of_sqlalchemy(exc: BaseException, _now: float) -> Finding:
+    """The driver's error decides, unless SQLAlchemy saw that the connection itself is gone."""
+    if attribute(exc, "connection_invalidated") is True:
+        return _LOST.but(
+            rule="sqlalchemy.invalidated", field="connection_invalidated", value="True", weight=Weight.TRANSPORT
+        )
+    return Finding(_of.BUG, weight=Weight.WRAPPER)
 
 
 def _or(fallback: Finding) -> Reader:
@@ -183,6 +214,13 @@ def of_sqlite_words(exc: BaseException, now: float) -> Finding:
     return of_sqlite(exc, now) or _BUG
 
 
+def of_sqlite_integrity(exc: BaseException, now: float) -> Finding:
+    """The same for constraints: a unique one is a conflict."""
+    words = words_of(exc)
+    unique = words.startswith("UNIQUE constraint failed") or "is not unique" in words
+    return of_sqlite(exc, now) or (_CONFLICT if unique else _CONSTRAINT)
+
+
 def _sqlite_or(fallback: Finding) -> Reader:
     def read(exc: BaseException, now: float) -> Finding:
         return of_sqlite(exc, now) or fallback
@@ -221,7 +259,15 @@ def of_redis_connection(exc: BaseException, _now: float) -> Finding:
     """A Redis connection that failed; a server that is full says so while connecting."""
     if "max number of clients" in words_of(exc):
         return _RESOURCE.but(rule="redis.clients", field="args", value="max clients")
-    return _LOST.but(weight=Weight.TRANSPORT)
+    if "no connection available" in words_of(exc).lower():
+        return _RESOURCE.but(rule="redis.pool", field="args", value="no connection")
+    connecting = " connecting to " in words_of(exc)
+    return (_GONE if connecting else _LOST).but(weight=Weight.TRANSPORT)
+
+
+def of_redis_timeout(exc: BaseException, _now: float) -> Finding:
+    """A Redis command or connection that took too long."""
+    return Finding(_of.NETWORK_TIMEOUT, outcome_unknown="connecting" not in words_of(exc))
 
 
 _MYSQL: Final[dict[int, Finding]] = {
@@ -245,7 +291,7 @@ def _dbapi(package: str) -> Rules:
     """A driver that follows PEP 249 and tells the SQLSTATE."""
     return {
         f"{package}.OperationalError": of_operational,
-        f"{package}.InterfaceError": _or(_BUG),
+        f"{package}.InterfaceError": of_interface,
         f"{package}.IntegrityError": _or(_CONSTRAINT),
         f"{package}.DataError": _or(_CONSTRAINT),
         f"{package}.ProgrammingError": _or(_BUG),
@@ -269,15 +315,15 @@ RULES: Rules = {
     "asyncpg.InternalClientError": _BUG,
     "asyncpg.ClientConfigurationError": _CONFIG,
     "asyncpg.TargetServerAttributeNotMatched": _GONE,
-    "asyncpg.DataError": Finding(_of.CONSTRAINT_VIOLATED),
+    "asyncpg.DataError": _CONSTRAINT,
     "asyncpg.UnsupportedClientFeatureError": _CONFIG,
     "asyncpg.OutdatedSchemaCacheError": _LOCKED,
     "asyncpg.ProtocolError": _LOST,
     "asyncpg.UnsupportedServerFeatureError": _CONFIG,
-    "asyncpg.InterfaceError": _BUG,
+    "asyncpg.InterfaceError": of_interface,
     "asyncpg.PostgresConnectionError": _LOST,
     "sqlite3.OperationalError": of_sqlite_words,
-    "sqlite3.IntegrityError": _sqlite_or(_CONSTRAINT),
+    "sqlite3.IntegrityError": of_sqlite_integrity,
     "sqlite3.DataError": _sqlite_or(_CONSTRAINT),
     "sqlite3.ProgrammingError": _sqlite_or(_BUG),
     "sqlite3.InterfaceError": _sqlite_or(_BUG),
@@ -286,9 +332,9 @@ RULES: Rules = {
     "sqlite3.DatabaseError": _sqlite_or(Finding(_of.STORAGE_CORRUPT)),
     "sqlite3.Error": _sqlite_or(_BUG),
     "sqlalchemy.IntegrityError": Finding(_of.CONSTRAINT_VIOLATED, weight=Weight.WRAPPER),
-    "sqlalchemy.OperationalError": _LOST.but(weight=Weight.WRAPPER),
+    "sqlalchemy.OperationalError": of_sqlalchemy_operational,
     "sqlalchemy.InternalError": Finding(_of.UPSTREAM_ERROR, weight=Weight.WRAPPER),
-    "sqlalchemy.DBAPIError": Finding(_of.BUG, weight=Weight.WRAPPER),
+    "sqlalchemy.DBAPIError": of_sqlalchemy,
     "sqlalchemy.StatementError": Finding(_of.BUG, weight=Weight.WRAPPER),
     "sqlalchemy.TimeoutError": _RESOURCE,
     "sqlalchemy.DisconnectionError": _LOST,
@@ -319,10 +365,12 @@ RULES: Rules = {
     "redis.ExecAbortError": _BUG,
     "redis.ResponseError": of_redis_reply,
     "redis.InvalidResponse": Finding(_of.UPSTREAM_ERROR, outcome_unknown=True),
-    "redis.TimeoutError": Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True),
+    "redis.TimeoutError": of_redis_timeout,
     "redis.ConnectionError": of_redis_connection,
     "redis.DataError": _BUG,
     "redis.PubSubError": _BUG,
+    "redis.CrossSlotTransactionError": _BUG,
+    "redis.ClusterError": _GONE,
     "redis.RedisClusterException": _GONE,
     "redis.RedisError": of_redis_reply,
     "pymongo.DuplicateKeyError": _CONFLICT,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from reprieve.core import provider
+import re
+
+from reprieve.core import http, provider
 from reprieve.core.facts import attribute, headers_of, integer, words_of
 from reprieve.core.failure import ErrorClass, Severity
 from reprieve.core.finding import Finding, Rules, Weight
@@ -19,6 +21,20 @@ _CERTIFICATE = Finding(_of.TLS_INVALID, weight=Weight.TRANSPORT)
 _LOOP = Finding(_of.CONFIG_INVALID, severity=Severity.PERMANENT)
 
 
+_PROXY_ANSWER = re.compile(r"^([1-5]\d\d)(?= |$)|Tunnel connection failed: ([1-5]\d\d)")
+_GIVEN_UP = re.compile(r"too many ([1-5]\d\d) error responses")
+
+
+def of_given_up(exc: BaseException, now: float) -> Finding:
+    """urllib3 gave up on an answer: it tells the status, or that redirects went in circles."""
+    words = words_of(exc)
+    if "redirect" in words:
+        return _LOOP
+    answered = _GIVEN_UP.search(words)
+    found = None if answered is None else http.of_status(int(answered.group(1)), None, now)
+    return found or _GARBLED
+
+
 def of_answer(exc: BaseException, now: float) -> Finding | None:
     """An answer with an error status, and what its body says."""
     return provider.of_exception(exc, now)
@@ -29,11 +45,11 @@ def of_requests(exc: BaseException, now: float) -> Finding:
     return provider.of_exception(exc, now) or _BROKEN
 
 
-def of_proxy(exc: BaseException, _now: float) -> Finding:
+def of_proxy(exc: BaseException, now: float) -> Finding:
     """A proxy that refused: its status stands in the words only ("407 Proxy Authentication Required")."""
-    if "407 proxy authentication" in words_of(exc)[:2000].lower():
-        return Finding(_of.AUTH_DENIED, rule="proxy.407", field="args", value="407", status=407)
-    return _UNSENT
+    answered = _PROXY_ANSWER.search(words_of(exc)[:2000])
+    found = None if answered is None else http.of_status(int(answered.group(1) or answered.group(2)), None, now)
+    return _UNSENT if found is None else found.but(rule=f"proxy.{found.status}", field="args")
 
 
 def of_aiohttp_answer(exc: BaseException, now: float) -> Finding:
@@ -134,9 +150,9 @@ RULES: Rules = {
     "requests.URLRequired": _CONFIG,
     "requests.StreamConsumedError": _BUG,
     "requests.UnrewindableBodyError": _BUG,
-    "requests.RetryError": Finding(_of.UPSTREAM_ERROR, outcome_unknown=True),
+    "requests.RetryError": _GARBLED.but(weight=Weight.WRAPPER),
     "urllib3.MaxRetryError": Finding(_of.CONNECTION_RESET, outcome_unknown=True, weight=Weight.WRAPPER),
-    "urllib3.ResponseError": Finding(_of.UPSTREAM_ERROR, outcome_unknown=True),
+    "urllib3.ResponseError": of_given_up,
     "urllib3.NameResolutionError": Finding(_of.DNS_FAILURE),
     "urllib3.NewConnectionError": _UNSENT,
     "urllib3.ConnectTimeoutError": _SLOW_CONNECT,

@@ -8,7 +8,7 @@ from typing import Final
 from reprieve.core import http, provider
 from reprieve.core.facts import attribute, body_of, headers_of, integer, item, status_of, text_of, words_of
 from reprieve.core.failure import ErrorClass, Severity
-from reprieve.core.finding import Finding, Rules, Weight
+from reprieve.core.finding import Finding, Reader, Rules, Weight, by_word
 
 _of = ErrorClass
 _BUG = Finding(_of.BUG)
@@ -65,6 +65,11 @@ def of_disconnect(exc: BaseException, _now: float) -> Finding:
     return _BUG if "run connect() first" in words_of(exc).lower() else _BROKEN
 
 
+def of_other_smtp(exc: BaseException, _now: float) -> Finding:
+    """The root class: raised as such for what the server cannot do."""
+    return _CONFIG if "not supported" in words_of(exc) else _BROKEN
+
+
 def of_sender(exc: BaseException, now: float) -> Finding:
     """A sender that was refused: ours is wrong, so it is no matter of the recipient."""
     found = of_smtp(exc, now)
@@ -91,31 +96,30 @@ def _replies(recipients: object) -> list[tuple[int | None, object]]:
     return []
 
 
-_SLACK: Final[dict[str, ErrorClass]] = {
-    **dict.fromkeys(["ratelimited", "rate_limited", "message_limit_exceeded"], _of.RATE_LIMITED),
-    **dict.fromkeys(["internal_error", "fatal_error"], _of.UPSTREAM_ERROR),
-    **dict.fromkeys(["service_unavailable", "team_added_to_org"], _of.UPSTREAM_UNAVAILABLE),
-    "request_timeout": _of.NETWORK_TIMEOUT,
-    **dict.fromkeys(
-        ["invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "invalid_token", "no_token"], _of.AUTH_DENIED
+_SLACK: Final = by_word({
+    _of.RATE_LIMITED: "ratelimited rate_limited message_limit_exceeded",
+    _of.UPSTREAM_ERROR: "internal_error fatal_error",
+    _of.UPSTREAM_UNAVAILABLE: "service_unavailable team_added_to_org",
+    _of.NETWORK_TIMEOUT: "request_timeout",
+    _of.AUTH_DENIED: "invalid_auth not_authed token_revoked token_expired account_inactive invalid_token no_token",
+    _of.PERMISSION_DENIED: (
+        "missing_scope no_permission ekm_access_denied access_denied not_in_channel restricted_action "
+        "org_login_required not_allowed_token_type cannot_dm_bot enterprise_is_restricted "
+        "team_access_not_granted"
     ),
-    **dict.fromkeys(
-        ["missing_scope", "no_permission", "ekm_access_denied", "access_denied", "not_in_channel", "restricted_action", "org_login_required", "not_allowed_token_type", "cannot_dm_bot", "enterprise_is_restricted", "team_access_not_granted"],
-        _of.PERMISSION_DENIED,
+    _of.RECIPIENT_INVALID: (
+        "channel_not_found user_not_found is_archived users_not_found channel_is_archived user_disabled "
+        "no_service messages_tab_disabled"
     ),
-    **dict.fromkeys(
-        ["channel_not_found", "user_not_found", "is_archived", "users_not_found", "channel_is_archived", "user_disabled", "no_service", "messages_tab_disabled"],
-        _of.RECIPIENT_INVALID,
+    _of.NOT_FOUND: "message_not_found thread_not_found file_not_found team_not_found",
+    _of.PAYLOAD_TOO_LARGE: "msg_too_long too_many_attachments msg_blocks_too_long",
+    _of.REQUEST_REJECTED: (
+        "invalid_arguments invalid_blocks invalid_arg_name no_text invalid_form_data invalid_json "
+        "missing_post_type"
     ),
-    **dict.fromkeys(["message_not_found", "thread_not_found", "file_not_found", "team_not_found"], _of.NOT_FOUND),
-    **dict.fromkeys(["msg_too_long", "too_many_attachments", "msg_blocks_too_long"], _of.PAYLOAD_TOO_LARGE),
-    **dict.fromkeys(
-        ["invalid_arguments", "invalid_blocks", "invalid_arg_name", "no_text", "invalid_form_data", "invalid_json", "missing_post_type"],
-        _of.REQUEST_REJECTED,
-    ),
-    **dict.fromkeys(["method_deprecated", "unknown_method", "deprecated_endpoint"], _of.CONFIG_INVALID),
-    **dict.fromkeys(["posting_to_general_channel_denied", "action_prohibited", "is_bot"], _of.POLICY_REJECTED),
-}  # fmt: skip
+    _of.CONFIG_INVALID: "method_deprecated unknown_method deprecated_endpoint",
+    _of.POLICY_REJECTED: "posting_to_general_channel_denied action_prohibited is_bot",
+})  # fmt: skip
 
 
 def of_slack(exc: BaseException, now: float) -> Finding:
@@ -141,6 +145,13 @@ def of_answer(exc: BaseException, now: float) -> Finding | None:
     """An SDK that carries the answer: status, headers and body."""
     found = status_of(exc)
     return None if found is None else provider.of_response(found[0], headers_of(exc), body_of(exc), now)
+
+
+def _answer_or(error_class: ErrorClass) -> Reader:
+    def read(exc: BaseException, now: float) -> Finding:
+        return of_answer(exc, now) or Finding(error_class)
+
+    return read
 
 
 def of_stripe_connection(exc: BaseException, _now: float) -> Finding:
@@ -181,7 +192,7 @@ RULES: Rules = {
     "aiosmtplib.SMTPServerDisconnected": of_disconnect,
     "aiosmtplib.SMTPConnectError": Finding(_of.CONNECTION_REFUSED, weight=Weight.TRANSPORT),
     "aiosmtplib.SMTPNotSupported": _CONFIG,
-    "aiosmtplib.SMTPException": _BROKEN,
+    "aiosmtplib.SMTPException": of_other_smtp,
     "slack_sdk.SlackApiError": of_slack,
     "slack_sdk.SlackTokenRotationError": Finding(_of.AUTH_DENIED),
     "slack_sdk.BotUserAccessError": Finding(_of.PERMISSION_DENIED),
@@ -190,11 +201,14 @@ RULES: Rules = {
     "slack_sdk.SlackRequestError": _BUG,
     "slack_sdk.SlackClientConfigurationError": _CONFIG,
     "stripe.APIConnectionError": of_stripe_connection,
-    "stripe.CardError": of_answer,
+    "stripe.CardError": Finding(_of.POLICY_REJECTED),
     "stripe.SignatureVerificationError": Finding(_of.AUTH_DENIED, severity=Severity.PERMANENT),
-    "stripe.RateLimitError": of_answer,
-    "stripe.AuthenticationError": of_answer,
-    "stripe.StripeError": of_answer,
+    "stripe.RateLimitError": _answer_or(_of.RATE_LIMITED),
+    "stripe.AuthenticationError": _answer_or(_of.AUTH_DENIED),
+    "stripe.PermissionError": _answer_or(_of.PERMISSION_DENIED),
+    "stripe.InvalidRequestError": _answer_or(_of.REQUEST_REJECTED),
+    "stripe.IdempotencyError": _answer_or(_of.REQUEST_REJECTED),
+    "stripe.StripeError": _answer_or(_of.UPSTREAM_ERROR),
     "twilio.TwilioRestException": of_twilio,
     "twilio.TwilioServiceException": of_twilio,
     "twilio.TwilioException": _CONFIG,

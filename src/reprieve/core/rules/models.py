@@ -24,7 +24,7 @@ def of_model_api(exc: BaseException, now: float) -> Finding | None:
     own = {name: text_of(attribute(exc, name)) for name in ("code", "type")}
     if body is None or not any(provider.codes_in(body)):
         body = {name: value for name, value in own.items() if value} | {"message": str(attribute(exc, "message") or "")}
-    finding = provider.of_response(status, headers_of(exc), body, now, message=words_of(exc), model=True)
+    finding = provider.of_response(status, headers_of(exc), body, now, message=words_of(exc))
     if finding is not None and finding.field == "status":
         finding = finding.but(field=field)
     return finding
@@ -51,7 +51,7 @@ def of_google(exc: BaseException, now: float) -> Finding | None:
         body if isinstance(body, dict) else {"status": attribute(exc, "status"), "message": attribute(exc, "message")}
     )
     message = str(attribute(exc, "message") or "")
-    finding = provider.of_response(status, headers_of(exc), body, now, message=message, model=True)
+    finding = provider.of_response(status, headers_of(exc), body, now, message=message)
     return finding or Finding(_of.UPSTREAM_ERROR)
 
 
@@ -65,8 +65,8 @@ def of_gateway(exc: BaseException, now: float) -> Finding | None:
 
 def of_gateway_connection(exc: BaseException, now: float) -> Finding:
     """Litellm's APIConnectionError: a connection, or whatever it did not understand."""
-    del now
-    return _BROKEN.but(status=None, value=type(exc).__name__)
+    del exc, now
+    return _BROKEN.but(weight=Weight.GATEWAY)
 
 
 def of_instructor_retry(_exc: BaseException, _now: float) -> Finding:
@@ -76,13 +76,13 @@ def of_instructor_retry(_exc: BaseException, _now: float) -> Finding:
 
 def of_huggingface(exc: BaseException, now: float) -> Finding | None:
     """An answer of the hub or an inference endpoint."""
-    return provider.of_exception(exc, now, model=True)
+    return provider.of_exception(exc, now)
 
 
 def _stainless(package: str) -> Rules:
     """The SDKs that are generated alike: openai, anthropic and their kin."""
     return {
-        f"{package}.APITimeoutError": _TIMEOUT,
+        f"{package}.APITimeoutError": _TIMEOUT.but(weight=Weight.TRANSPORT),
         f"{package}.APIConnectionError": _BROKEN,
         f"{package}.APIResponseValidationError": Finding(_of.UPSTREAM_ERROR, outcome_unknown=True),
         f"{package}.APIStatusError": of_model_api,
@@ -102,6 +102,8 @@ RULES: Rules = {
     "openai.WebSocketConnectionClosedError": _BROKEN,
     "openai.WebSocketQueueFullError": Finding(_of.RESOURCE_EXHAUSTED),
     "openai.OpenAIError": of_missing_key,
+    "anthropic.RetryableError": Finding(_of.DECLARED_RETRYABLE),
+    "anthropic.CredentialsError": Finding(_of.AUTH_DENIED),
     "anthropic.AnthropicError": of_missing_key,
     "google.APIError": of_google,
     "google.UnknownFunctionCallArgumentError": _OUTPUT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from reprieve.core.facts import attribute, text_of
+from reprieve.core.facts import attribute, seconds, text_of
 from reprieve.core.failure import Category, ErrorClass
 from reprieve.core.finding import Finding, Reader, Rules
 from reprieve.core.rules import builtin, cloud, data, databases, http_clients, messaging, models
@@ -27,7 +27,7 @@ def _of_verdict(exc: BaseException, _now: float) -> Finding:
         rule="declared",
         value=type(exc).__name__,
         retryable=base is _of.DECLARED_RETRYABLE,
-        retry_after=_seconds(attribute(exc, "retry_after")),
+        retry_after=seconds(attribute(exc, "retry_after")),
         category=Category(category) if category in set(Category) else None,
     )
 
@@ -45,15 +45,9 @@ def of_attributes(exc: BaseException) -> Finding | None:
         field="retryable" if isinstance(retryable, bool) else "error_class",
         value=str(retryable) if isinstance(retryable, bool) else str(own),
         retryable=retryable if isinstance(retryable, bool) else None,
-        retry_after=_seconds(attribute(exc, "retry_after")),
+        retry_after=seconds(attribute(exc, "retry_after")),
         category=Category(category) if isinstance(category, str) and category in set(Category) else None,
     )
-
-
-def _seconds(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value < float("inf") else None
 
 
 RULES: Final[Rules] = {

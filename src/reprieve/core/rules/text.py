@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 from reprieve.core import http
+from reprieve.core.facts import without_quotes
 from reprieve.core.failure import ErrorClass, Severity
 from reprieve.core.finding import Finding, Weight
 
 _of = ErrorClass
-_QUOTED = re.compile(r"""(?<!\w)(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}'(?!\w)|`[^`\n]{0,2000}`|“[^”\n]{0,2000}”)""")
 _INPUT_FOLLOWS = re.compile(
     r"\b(?:input|received|value|got|payload|body|text|prompt|content|message was)\s*[:=].*", re.IGNORECASE | re.DOTALL
 )
@@ -21,37 +21,44 @@ _STATUS = re.compile(
 _LIMIT = 4000
 
 _PHRASES: Final = (
-    ("rate-limit", re.compile(r"rate limit|too many requests|rate_limit"), Finding(_of.RATE_LIMITED)),
-    ("timeout", re.compile(r"timeout|etimedout|timed out|deadline exceeded"), Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True)),
-    ("reset", re.compile(r"econnreset|connection reset|connection aborted|connection closed|broken pipe|epipe|server disconnected"),
+    ("rate-limit", "rate limit(?:s|ed|ing)?|too many requests|rate_limit", Finding(_of.RATE_LIMITED)),
+    ("timeout", "timeouts?|timeouterror|etimedout|timed out|deadline exceeded", Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True)),
+    ("reset", "econnreset|connection reset|connection aborted|connection closed|broken pipe|epipe|server disconnected",
      Finding(_of.CONNECTION_RESET, outcome_unknown=True)),
-    ("refused", re.compile(r"econnrefused|connection refused"), Finding(_of.CONNECTION_REFUSED)),
-    ("name", re.compile(r"enotfound|eai_again|name resolution|name or service not known|getaddrinfo"), Finding(_of.DNS_FAILURE)),
-    ("network", re.compile(r"network"), Finding(_of.CONNECTION_RESET, outcome_unknown=True)),
-    ("unavailable", re.compile(r"service unavailable|temporarily unavailable|bad gateway"), Finding(_of.UPSTREAM_UNAVAILABLE)),
-    ("overloaded", re.compile(r"overloaded"), Finding(_of.OVERLOADED)),
-    ("server", re.compile(r"internal server error"), Finding(_of.UPSTREAM_ERROR, outcome_unknown=True)),
-    ("auth", re.compile(r"unauthorized|authentication"), Finding(_of.AUTH_DENIED, severity=Severity.PERMANENT)),
-    ("forbidden", re.compile(r"forbidden|permission denied|access denied"), Finding(_of.PERMISSION_DENIED)),
-    ("validation", re.compile(r"validation|invalid|malformed"), Finding(_of.SCHEMA_INVALID)),
+    ("refused", "econnrefused|connection refused", Finding(_of.CONNECTION_REFUSED)),
+    ("name", "enotfound|eai_again|name resolution|name or service not known|getaddrinfo", Finding(_of.DNS_FAILURE)),
+    ("network", "network", Finding(_of.CONNECTION_RESET, outcome_unknown=True)),
+    ("unavailable", "service unavailable|temporarily unavailable|bad gateway", Finding(_of.UPSTREAM_UNAVAILABLE)),
+    ("overloaded", "overloaded", Finding(_of.OVERLOADED)),
+    ("server", "internal server error", Finding(_of.UPSTREAM_ERROR, outcome_unknown=True)),
+    ("auth", "unauthorized|authentication", Finding(_of.AUTH_DENIED, severity=Severity.PERMANENT)),
+    ("forbidden", "forbidden|permission denied|access denied", Finding(_of.PERMISSION_DENIED)),
+    ("validation", "validation|invalid|malformed", Finding(_of.SCHEMA_INVALID)),
 )  # fmt: skip
+_ANYWHERE: Final = tuple((name, re.compile(words), finding) for name, words, finding in _PHRASES)
+_ALONE: Final = tuple(
+    (name, re.compile(rf"(?<![\w/.])(?:{words})(?!\w|[-./]\w)"), finding) for name, words, finding in _PHRASES
+)
 
 
-def without_quotes(message: str) -> str:
+def own_words(message: str) -> str:
     """The speaker's own words: without what stands in quotes or follows `input:`."""
-    return _INPUT_FOLLOWS.sub(" ", _QUOTED.sub(" ", message[:_LIMIT]))
+    return _INPUT_FOLLOWS.sub(" ", without_quotes(message[:_LIMIT]))
 
 
-def of_words(message: str, now: float) -> Finding | None:
-    """What a bare message says: a status that is named as one, then the phrases in their order."""
-    words = without_quotes(message)
+def of_words(message: str, now: float, *, to_the_letter: bool = False) -> Finding | None:
+    """What a bare message says: a status that is named as one, then the phrases in their order.
+
+    A phrase has to stand by itself, not inside a word, a path or a name; the letter of the ingestion policy is "contains".
+    """
+    words = own_words(message)
     named = _STATUS.search(words)
     if named is not None:
         found = http.of_status(int(named.group(1)), None, now)
         if found is not None:
             return found.but(rule=f"text.{found.rule}", field="message", value=named.group(1))
     lowered = words.lower()
-    for name, pattern, finding in _PHRASES:
+    for name, pattern, finding in _ANYWHERE if to_the_letter else _ALONE:
         match = pattern.search(lowered)
         if match is not None:
             return finding.but(rule=f"text.{name}", field="message", value=match.group())
