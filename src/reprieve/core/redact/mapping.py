@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from reprieve.core.redact.chat import STRONG_NAMES, WEAK_NAMES
@@ -31,6 +32,16 @@ _CHAT_FACTS: Final = frozenset(
     media_type call_id usage logprobs temperature max_tokens stream
     """)
 )
+
+
+class _Place(StrEnum):
+    """Where in a payload a value stands."""
+
+    ELSEWHERE = "elsewhere"
+    CHAT = "chat"
+    """Near a role, a model or messages: weak names count."""
+    SAID = "said"
+    """Under a prompt or a content: every string counts."""
 
 
 @dataclass(slots=True)
@@ -63,14 +74,15 @@ def redact_mapping(
 ) -> dict[str, object]:
     """The same mapping in plain values, without secrets, people's data and prompts; odd values are shown as text."""
     walk = _Walk(secrets, RedactionReport() if report is None else report, addresses)
-    return _mapping(walk, mapping, 0, said=False)
+    return _mapping(walk, mapping, 0, _Place.ELSEWHERE)
 
 
-def _mapping(walk: _Walk, mapping: Mapping[object, object], depth: int, *, said: bool) -> dict[str, object]:
+def _mapping(walk: _Walk, mapping: Mapping[object, object], depth: int, place: _Place) -> dict[str, object]:
     result: dict[str, object] = {}
     walk.open.add(id(mapping))
     try:
-        chat = said or not _CHAT_SIGNS.isdisjoint(key for key in mapping if isinstance(key, str))
+        if place is _Place.ELSEWHERE and not _CHAT_SIGNS.isdisjoint(key for key in mapping if isinstance(key, str)):
+            place = _Place.CHAT
         described = _described(mapping)
         for count, (key, value) in enumerate(mapping.items()):
             if count >= WIDTH:
@@ -78,7 +90,7 @@ def _mapping(walk: _Walk, mapping: Mapping[object, object], depth: int, *, said:
                 break
             name = _shown(walk, key) if not isinstance(key, str) else key
             under = described if described is not None and name == "value" else name
-            result[walk.text(name)] = _member(walk, under, value, depth, chat=chat, said=said)
+            result[walk.text(name)] = _member(walk, under, value, depth, place)
     except Exception as exc:  # noqa: BLE001 - a mapping of someone's own may raise anything at all
         result["..."] = f"[unreadable: {type(exc).__name__}]"
     finally:
@@ -95,19 +107,20 @@ def _described(mapping: Mapping[object, object]) -> str | None:
     return None
 
 
-def _member(walk: _Walk, name: str, value: object, depth: int, *, chat: bool, said: bool) -> object:
+def _member(walk: _Walk, name: str, value: object, depth: int, place: _Place) -> object:
     kind = kind_of(name.encode("utf-8", "surrogatepass")[-200:])
     if kind is not None:
         rule = _taken_out(name, kind, value)
         if rule is not None:
             return walk.marker(rule)
-    spoken = name in STRONG_NAMES or (chat and name in WEAK_NAMES) or (said and name not in _CHAT_FACTS)
+    weak = place is not _Place.ELSEWHERE and name in WEAK_NAMES
+    spoken = name in STRONG_NAMES or weak or (place is _Place.SAID and name not in _CHAT_FACTS)
     if spoken and isinstance(value, str | bytes | bytearray):
         return walk.marker("chat") if value and not harmless(_bytes(value)) else walk.text(_text(value))
     listed = kind in (Kind.PASSWORD, Kind.TOKEN, Kind.PHRASE, Kind.HEADER) and isinstance(value, list | tuple | set)
     if listed and isinstance(value, list | tuple | set):
-        return [_member(walk, name, item, depth + 1, chat=chat, said=said) for item in list(value)[:WIDTH]]
-    return _value(walk, value, depth + 1, said=spoken)
+        return [_member(walk, name, item, depth + 1, place) for item in list(value)[:WIDTH]]
+    return _value(walk, value, depth + 1, _Place.SAID if spoken else place)
 
 
 def _taken_out(name: str, kind: Kind, value: object) -> str | None:
@@ -140,38 +153,38 @@ def _text(value: str | bytes | bytearray) -> str:
     return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
 
 
-def _value(walk: _Walk, value: object, depth: int, *, said: bool) -> object:  # noqa: PLR0911 - one a type
+def _value(walk: _Walk, value: object, depth: int, place: _Place) -> object:  # noqa: PLR0911 - one a type
     match value:
         case None | bool() | int() | float():
             return value
         case str():
-            return walk.marker("chat") if said and not harmless(_bytes(value)) else walk.text(value)
+            return walk.marker("chat") if place is _Place.SAID and not harmless(_bytes(value)) else walk.text(value)
         case bytes() | bytearray():
-            return _value(walk, _text(value), depth, said=said)
+            return _value(walk, _text(value), depth, place)
         case Mapping() | Sequence() | AbstractSet() if id(value) in walk.open:
             return "[cycle]"
         case Mapping() | Sequence() | AbstractSet() if depth >= DEPTH:
             return "[too deep]"
         case Mapping():
-            return _mapping(walk, value, depth, said=said)
+            return _mapping(walk, value, depth, place)
         case Sequence() | AbstractSet():
-            return _items(walk, value, depth, said=said)
+            return _items(walk, value, depth, place)
         case _:
             return _shown(walk, value)
 
 
-def _items(walk: _Walk, items: Sequence[object] | AbstractSet[object], depth: int, *, said: bool) -> list[object]:
+def _items(walk: _Walk, items: Sequence[object] | AbstractSet[object], depth: int, place: _Place) -> list[object]:
     result: list[object] = []
     walk.open.add(id(items))
     try:
         pair = _pair(items)
         if pair is not None:
-            return [walk.text(pair[0]), _member(walk, pair[0], pair[1], depth, chat=said, said=said)]
+            return [walk.text(pair[0]), _member(walk, pair[0], pair[1], depth, place)]
         for count, item in enumerate(items):
             if count >= WIDTH:
                 result.append(f"[{len(items) - WIDTH} more]")
                 break
-            result.append(_value(walk, item, depth + 1, said=said))
+            result.append(_value(walk, item, depth + 1, place))
     except Exception as exc:  # noqa: BLE001 - a sequence of someone's own may raise anything at all
         result.append(f"[unreadable: {type(exc).__name__}]")
     finally:
