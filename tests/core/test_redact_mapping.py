@@ -1,7 +1,7 @@
 """Mappings: names decide, values are scanned, nothing odd gets through or breaks it."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import json
 import uuid
 from collections.abc import Mapping
@@ -83,7 +83,7 @@ def test_odd_values_are_shown_as_text_and_never_raise():
             "settings": Settings("db", "hunter2"),
             "rude": Rude(),
             "rude mapping": RudeMapping(),
-            "when": datetime.date(2024, 5, 1),
+            "when": dt.date(2024, 5, 1),
             "id": uuid.UUID(int=7),
             "set": {"password=hunter2"},
             "bytes": bytearray(b"\xff\xfe token"),

@@ -120,7 +120,8 @@ def _member(walk: _Walk, name: str, value: object, depth: int, place: _Place) ->
     listed = kind in (Kind.PASSWORD, Kind.TOKEN, Kind.PHRASE, Kind.HEADER) and isinstance(value, list | tuple | set)
     if listed and isinstance(value, list | tuple | set):
         return [_member(walk, name, item, depth + 1, place) for item in list(value)[:WIDTH]]
-    return _value(walk, value, depth + 1, _Place.SAID if spoken else place)
+    below = _Place.CHAT if place is _Place.SAID else place
+    return _value(walk, value, depth + 1, _Place.SAID if spoken else below)
 
 
 def _taken_out(name: str, kind: Kind, value: object) -> str | None:
