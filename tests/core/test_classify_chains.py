@@ -145,6 +145,13 @@ def test_a_bad_request_that_quotes_a_rate_limit_stays_a_bad_request(judge_status
     assert (failure.error_class, failure.retryable) == (ErrorClass.REQUEST_REJECTED, False)
 
 
+@pytest.mark.parametrize(
+    "words", ["RATE_LIMIT_EXCEEDED", "rate limited, slow down", "Request timeout.", "network: down"]
+)
+def test_phrases_that_stand_alone_are_heard(judge, words):
+    assert judge(RuntimeError(words)).category in (Category.RATE_LIMIT, Category.NETWORK)
+
+
 class LedgerBusy(Exception):
     retryable = True
     retry_after = 4

@@ -23,6 +23,7 @@ STATUSES: Final[dict[int, Finding]] = {
     410: Finding(ErrorClass.NOT_FOUND),
     412: Finding(ErrorClass.WRITE_CONFLICT),
     413: Finding(ErrorClass.PAYLOAD_TOO_LARGE),
+    420: Finding(ErrorClass.RATE_LIMITED),
     421: Finding(ErrorClass.CONNECTION_RESET, scope=Scope.NEW_CONNECTION),
     423: Finding(ErrorClass.LOCK_TIMEOUT),
     425: Finding(ErrorClass.UPSTREAM_UNAVAILABLE),

@@ -57,6 +57,7 @@ STRONG: Final[dict[str, ErrorClass]] = {
     "model_not_found": _of.NOT_FOUND,
     "deploymentnotfound": _of.NOT_FOUND,
     "not_found_error": _of.NOT_FOUND,
+    "resource_missing": _of.NOT_FOUND,
     "json_validate_failed": _of.OUTPUT_INVALID,
     "idempotency_key_in_use": _of.WRITE_CONFLICT,
     "lock_timeout": _of.LOCK_TIMEOUT,

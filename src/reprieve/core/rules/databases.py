@@ -211,6 +211,8 @@ def of_sqlite_words(exc: BaseException, now: float) -> Finding:
         return of_sqlite(exc, now) or _LOCKED.but(field="args", value="locked")
     if "disk is full" in words or "disk full" in words:
         return of_sqlite(exc, now) or _RESOURCE.but(field="args", value="full")
+    if "disk i/o error" in words:
+        return of_sqlite(exc, now) or Finding(_of.UPSTREAM_ERROR)
     return of_sqlite(exc, now) or _BUG
 
 

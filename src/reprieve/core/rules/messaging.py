@@ -97,7 +97,7 @@ def _replies(recipients: object) -> list[tuple[int | None, object]]:
 
 
 _SLACK: Final = by_word({
-    _of.RATE_LIMITED: "ratelimited rate_limited message_limit_exceeded",
+    _of.RATE_LIMITED: "ratelimited rate_limited accesslimited message_limit_exceeded",
     _of.UPSTREAM_ERROR: "internal_error fatal_error",
     _of.UPSTREAM_UNAVAILABLE: "service_unavailable team_added_to_org",
     _of.NETWORK_TIMEOUT: "request_timeout",

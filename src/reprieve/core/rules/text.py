@@ -21,7 +21,7 @@ _STATUS = re.compile(
 _LIMIT = 4000
 
 _PHRASES: Final = (
-    ("rate-limit", "rate limit(?:s|ed|ing)?|too many requests|rate_limit", Finding(_of.RATE_LIMITED)),
+    ("rate-limit", "rate limit(?:s|ed|ing)?|too many requests|rate_limit(?:_exceeded|_error)?", Finding(_of.RATE_LIMITED)),
     ("timeout", "timeouts?|timeouterror|etimedout|timed out|deadline exceeded", Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True)),
     ("reset", "econnreset|connection reset|connection aborted|connection closed|broken pipe|epipe|server disconnected",
      Finding(_of.CONNECTION_RESET, outcome_unknown=True)),
