@@ -1,6 +1,6 @@
 """Text that talks about passwords, tokens, people and prompts and holds none: all of it has to survive."""
 
-LINES = r"""
+LINES = r'''
 password = get_password()
 password = getpass.getpass("Password: ")
 if not password:
@@ -143,6 +143,17 @@ content = response.content[0].text
 text = await response.text()
 content: bytes = b"".join(chunks)
 def content(self) -> bytes:
+def messages(self) -> Messages:
+    """Given a list of messages comprising a conversation, return the next one."""
+def on_tool_call_created(self, tool_call: ToolCall) -> None:
+    """Callback that is fired when a tool call is created."""
+def refresh(self, token: str) -> Token:
+    """Ask for a fresh one, and keep it until it expires."""
+        system: Union[str, Iterable[TextBlockParam]] | Omit = omit,
+        messages: Iterable[MessageParam],
+        prompt: str | Omit = omit,
+    response: Any,
+    text: str
 secretary of the board
 The secretariat tokenised the keyboard; monkeys and turnkeys passed by the author.
 Passwords are hashed with argon2. Tokens rotate every 24 hours. Keys live in the vault.
@@ -254,4 +265,4 @@ redis-cli -h cache-2 -p 6379 PING
 mosquitto_sub -h mq -p 1883 -t jobs
 nc -w 3 db1 5432
 python -u -m pytest -p no:cacheprovider -k "password or token"
-""".strip("\n")
+'''.strip("\n")
