@@ -165,7 +165,7 @@ COUNTED = textwrap.dedent(
     seed = json.loads(sys.stdin.read())
     redact(seed * 50)
     work = []
-    for size in (1 << 17, 1 << 19):
+    for size in (1 << 16, 1 << 18):
         text = (seed * (size // len(seed) + 1))[:size]
         calls = 0
         sys.setprofile(count)

@@ -141,6 +141,10 @@ def spans(data: bytes) -> Iterator[Span]:
         near = contexts.near(opener)
         if not (strong or near) or MARKER.match(data, opener) or _closes(data, match.start(), opener):
             continue
+        if data[opener : opener + 3] in (b'"""', b"'''") and data[opener - 1 : opener] in (b" ", b"\t", b"\n"):
+            line = data.rfind(b"\n", match.start(), opener)
+            if line >= 0:  # the docstring below a definition
+                continue
         if not name:
             found = _sentence(data, opener, match.group(3) or b"")
         elif data[opener : opener + 1] in (b"[", b"{"):
@@ -212,7 +216,7 @@ def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> l
 _LOGPROB: Final = re.compile(rb"logprob")
 _CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")
 _MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
-_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{8,}(?:\W{0,3}\Z|[A-Za-z0-9+/=_-]{16})")
+_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{8,}(?:\W{0,3}\Z|\.\.\.|\xe2\x80\xa6|[A-Za-z0-9+/=_-]{16})")
 
 
 def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Span]:
@@ -262,7 +266,8 @@ def _list_strings(data: bytes, pos: int) -> list[Span]:
 
 
 _TUPLE: Final = (
-    rb"[\[(]\\*[\"']" + rb"(?:user|assistant|system|human|ai|developer)\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
+    rb"(?:^|[^\w])[\[(]\\*[\"']"
+     rb"(?:user|assistant|system|human|ai|developer)\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
 )
 TUPLE_TRIGGER: Final = _TUPLE
 
@@ -287,7 +292,9 @@ _LINE: Final = rb"(?m)^([ \t>|-]*)(?:role[ \t]*:[ \t]*\w+[ \t]*)?[\"']?(content|
 LINE_TRIGGER: Final = rb"(?m)^[ \t>-]*\"?role\"?[ \t]*:[ \t]*\"?" + _ROLES + rb"\b|^[ \t-]*messages:[ \t]*$"
 
 
-_NO_TEXT: Final = re.compile(rb"[\[{]|(?:null|~|\d+)\s*(?:\n|\Z)|[A-Za-z_][\w.\[\]]*[ \t]*=[ \t]")
+_NO_TEXT: Final = re.compile(
+    rb"[\[{]|(?:null|~|\d+)\s*(?:\n|\Z)|[A-Za-z_][\w.\[\]]*[ \t]*=[ \t]|(?:typing\.|t\.)?(?:str|int|float|bool|bytes|Any|None|Union|Optional|Iterable|List|Dict|Sequence|Literal|Callable|list|dict|tuple)\b[^\n]{0,120}(?:,|\]|omit|None)?[ \t]*(?:\n|\Z)"
+)
 
 
 def yaml_lines(data: bytes) -> Iterator[Span]:
@@ -344,7 +351,10 @@ _TEMPLATES: Final = (
     (rb"<start_of_turn>\w+(?:\\n|\s)*", (b"<end_of_turn>", b"<start_of_turn>")),
     (rb"\[INST\](?:\\n|\s)*", (b"[/INST]",)),
     (rb"\[/INST\](?:\\n|\s)*", (b"[INST]", b"</s>")),
-    (rb"### (?:Instruction|Input|Response|Human|Assistant|User|System):?(?:\\n|\s)*", (b"### ", b"</s>")),
+    (
+        rb"### (?:Instruction|Input|Response|Human|Assistant|User|System)(?::|[ \t]*(?:\\n|\r?\n))(?:\\n|\s)*",
+        (b"### ", b"</s>"),
+    ),
 )
 TEMPLATE_TRIGGER: Final = b"|".join(b"(?:" + opening + b")" for opening, _ in _TEMPLATES)
 
@@ -371,7 +381,7 @@ PROMPT_TRIGGER: Final = _PROMPT_LINE
 
 
 _NO_SENTENCE: Final = re.compile(
-    rb"\[redacted:|[{\[]|[\w.]+[\[(]|(?:str|bytes|bool|int|Any|None|list|dict|Callable)\b(?: \||[,)]| =|\[|\Z)"
+    rb"\[redacted:|[{\[]|[\w.]+[\[(]|(?:str|bytes|bool|int|Any|None|list|dict|Callable|Union|Optional|Iterable)\b(?: \||[,)]| =|\[|\Z)"
 )
 
 

@@ -25,7 +25,7 @@ _MASK: Final = re.compile(
     rb"[*\xe2\x80\xa2\xc2\xb7xX.#_\- ]+\Z|[^\s*]{0,8}\*{3,}[^\s*]{0,8}\Z|\.{3}|<[^<>]{0,60}>\Z|\[[A-Za-z_ -]{1,30}\]\Z"
 )
 _TEMPLATE: Final = re.compile(
-    rb"\$\d+\Z|:[a-z_]+\Z|\?\Z|(?i:your[_-])|\$\{|\$\(|\{\{|\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}\Z|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
+    rb"(?:%[sdr]|\{\d*\})(?:[:@/ ](?:%[sdr]|\{\d*\}))*\Z|\W{1,3}\Z|\$\d+\Z|:[a-z_]+\Z|\?\Z|(?i:your[_-])|\$\{|\$\(|\{\{|\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}\Z|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
 )
 _CALL: Final = re.compile(rb"(?:await |not |lambda)|[A-Za-z_][\w.]{0,80}[(\[]")
 _DOTTED: Final = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
@@ -82,7 +82,10 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
         return False
     match kind:
         case Kind.PASSWORD:
-            verdict = _password(name, content)
+            talk = (
+                name.lower() in _BRIEF and not value.quoted and content.isalpha() and _SENTENCE.match(data, value.end)
+            )
+            verdict = not talk and _password(name, content)
         case Kind.TOKEN:
             sentence = not value.quoted and content.isalpha() and _SENTENCE.match(data, value.end) is not None
             verdict = not sentence and _token(name, content, quoted=value.quoted)
@@ -93,7 +96,7 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
         case Kind.PERSON:
             verdict = content.lower() not in _PEOPLE_WORDS and _person(name, content)
         case Kind.HEADER:
-            verdict = value.quoted or _header(data, key_start, name, value)
+            verdict = _header(data, key_start, name, value) if not value.quoted else _quoted_header(name, content)
         case Kind.PHRASE:
             verdict = True
         case _:
@@ -109,11 +112,16 @@ def _strict(name: bytes, content: bytes) -> bool:
     return random_looking(content)
 
 
+_BRIEF: Final = (b"pass", b"pwd", b"pw")
 _SENTENCE: Final = re.compile(rb" [a-z]+(?: |\.|,|\Z)")
 _SCHEMES: Final = re.compile(rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|aws4\S*|key|bot|oauth)[ \t]+\S")
 
 
 _WORDS_ONLY: Final = re.compile(rb"[A-Za-z]+(?: [A-Za-z]+[.,;:]?)*\Z")
+
+
+def _quoted_header(name: bytes, content: bytes) -> bool:
+    return not name.lower().endswith((b"cookie", b"cookies")) or b"=" in content or random_looking(content)
 
 
 def _header(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
@@ -150,7 +158,7 @@ def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:  # noqa: PLR09
         return False
     if b" " in content and (_DIGIT.search(content) is None or _COMPLAINT.search(content)):
         return False
-    if not quoted and content.isalpha() and content.islower() and name.lower().endswith(_UNLIKELY):
+    if content.isalpha() and (content.isupper() if quoted else content.islower()) and name.lower().endswith(_UNLIKELY):
         return False
     if not quoted and _DIGIT.search(content) is None and not content.isalnum():
         return len(content) > 11  # noqa: PLR2004 - `->`, `~>` and other signs of a grammar

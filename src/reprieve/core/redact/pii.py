@@ -145,6 +145,15 @@ def cards(data: bytes) -> Iterator[Span]:
 
 _IBAN: Final = rb"(?:^|[^A-Za-z0-9])([A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{4}){2,7}(?:[ -]?[A-Z0-9]{1,3})?)(?:[^A-Za-z0-9]|$)"
 IBAN_TRIGGER: Final = rb"\b[A-Z]{2}\d{2}[ -]?[A-Z0-9]{4}[ -]?[A-Z0-9]{4}"
+_IBAN_LENGTHS: Final = {
+    code.encode(): length
+    for length, codes in {
+        15: "NO", 16: "BE", 18: "DK FO FI GL NL", 19: "MK SI", 20: "AT BA EE KZ LT LU XK", 21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS",
+        23: "AE GI IL OM", 24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST", 26: "IS TR", 27: "FR GR IT MC SM", 28: "AL AZ BY CY DO GT HU LB PL SV",
+        29: "BR EG PS QA UA", 30: "JO KW MU", 31: "MT SC", 33: "RU",
+    }.items()
+    for code in codes.split()
+}  # fmt: skip
 _SHORTEST_IBAN: Final = 15
 
 
@@ -161,7 +170,7 @@ def ibans(data: bytes) -> Iterator[Span]:
 
 def _mod97(value: bytes) -> bool:
     plain = value.replace(b" ", b"").replace(b"-", b"")
-    if len(plain) < _SHORTEST_IBAN:
+    if len(plain) != _IBAN_LENGTHS.get(plain[:2]):
         return False
     turned = plain[4:] + plain[:4]
     return int("".join(str(int(chr(byte), 36)) for byte in turned)) % 97 == 1

@@ -113,8 +113,10 @@ def spans(data: bytes) -> Iterator[Span]:
         kind = kind_of(name)
         if kind is None or data[after : after + 1] in (b":", b"="):
             continue
+        if match.start(2) >= 0 and data[after - 1 : after] in (b"\n", b"n") and not _is_part(data, start):
+            continue
         separator = b"," if match.start(4) >= 0 else data[end:after]
-        if separator == b"," and not _is_pair(data, start, kind):
+        if separator == b"," and not _is_pair(data, start, after, kind):
             continue
         if _ends_string(data, start, end, after):
             continue
@@ -161,10 +163,21 @@ def _whole_name(data: bytes, start: int, end: int) -> tuple[int, bytes]:
     return start - left, data[start - left : end]
 
 
-def _is_pair(data: bytes, start: int, kind: Kind) -> bool:
+_SOME_VALUE: Final = re.compile(rb"[^\n\"']{0,80}[0-9= ]")
+
+
+def _is_pair(data: bytes, start: int, after: int, kind: Kind) -> bool:
     """Whether a quoted name begins a tuple, a call or an option: in a list of names the next one is no value."""
-    before = data[max(0, start - 40) : start].rstrip(b"\\\"'`bu")
-    return before[-1:] in (b"(", b"[") or kind is Kind.HEADER or data[start : start + 1] == b"-"
+    before = data[max(0, start - 300) : start].rstrip(b"\\\"'`bu")
+    if before[-1:] in (b"(", b"[") or data[start : start + 1] == b"-":
+        return True
+    quote = quote_at(data, after)
+    return kind is Kind.HEADER and quote is not None and _SOME_VALUE.match(data, quote.start) is not None
+
+
+def _is_part(data: bytes, start: int) -> bool:
+    """Whether a quoted name is that of a part of a form: `name="password"`."""
+    return data[max(0, start - 40) : start].rstrip(b"\\\"'").endswith(b"name=")
 
 
 def _ends_string(data: bytes, start: int, end: int, after: int) -> bool:
