@@ -23,7 +23,7 @@ _CITIES = ("Cheltenham", "Winterthur", "Sacramento", "Valladolid", "Groningen")
 _IBAN_SHAPES = {
     "DE": "{d18}",
     "GB": "WEST{d14}",
-    "FR": "{d20}27",
+    "FR": "{d21}27",
     "NL": "ABNA{d10}",
     "ES": "{d20}",
     "CH": "{d17}",
