@@ -188,7 +188,7 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]*[0-9!@#$%^&*+_][^\s'\"\\,;]*)", _word),
         Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([A-Za-z-]{4,60})" + _AFTER, _word),
         Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _digits_too),
-        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9][A-Za-z0-9_.~+/=-]{9,})", _token),
+        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
         Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
         Context("token-pair", rb"(?i)basic_?auth\w*\([^()'\"]*\\*['\"][^'\"]*['\"][ \t]*,[ \t]*(?:password=)?\\*['\"]([^'\"\\]+)", _any),
