@@ -126,7 +126,7 @@ def test_a_real_traceback_shows_no_literal_of_its_message_or_its_cause(kind):
     stack = "".join(traceback.format_exception(caught.value))
     assert key in stack
     output = redact(stack)
-    assert left_of(secret_part(kind, key), output) is None
+    assert left_of(secret_part(kind, key), output, stack.replace(key, "")) is None
     assert "in call_an_upstream_that_quotes" in output
 
 
