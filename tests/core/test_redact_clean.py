@@ -42,7 +42,7 @@ def test_the_sources_of_the_standard_library_stay_whole():
 def provoked():
     """Tracebacks of real failures, as Python prints them."""
     calls = (
-        lambda: json.loads("{"), lambda: int("x"), lambda: {}["missing"], lambda: [][1], lambda: pathlib.Path("/nonexistent/file").read_text(), lambda: asyncio.run(_late()),
+        lambda: json.loads("{"), lambda: int("x"), lambda: {}["missing"], lambda: ().index(1), lambda: pathlib.Path("/nonexistent/file").read_text(), lambda: asyncio.run(_late()),
         lambda: urllib.request.urlopen("http://127.0.0.1:1/jobs/42?page=2"), lambda: http.cookiejar.MozillaCookieJar("/nonexistent").load(), lambda: email.parser.Parser().parsestr(b"x"), lambda: __import__("no_such_module"),
         lambda: "x" + 1, lambda: None.attribute, lambda: (_ for _ in ()).throw(RuntimeError("job cl-42@3 failed in stage llm after 3 attempts")), lambda: sysconfig.get_path("no such scheme"),
     )  # fmt: skip

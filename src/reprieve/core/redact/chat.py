@@ -267,7 +267,7 @@ def _list_strings(data: bytes, pos: int) -> list[Span]:
 
 _TUPLE: Final = (
     rb"(?:^|[^\w])[\[(]\\*[\"']"
-     rb"(?:user|assistant|system|human|ai|developer)\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
+    rb"(?:user|assistant|system|human|ai|developer)\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
 )
 TUPLE_TRIGGER: Final = _TUPLE
 

@@ -129,7 +129,7 @@ def _header(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
     content = data[value.start : value.end]
     if _SCHEMES.match(content) and not _WORDS_ONLY.match(content):
         return True
-    if any(random_looking(part) for part in content[:400].split()):
+    if any(random_looking(part) for part in content[:200].split(None, 4)[:4]):
         return True
     first = content.split(None, 1)[0].rstrip(b",);:")
     if is_code(data, key_start, name, Value(value.start, value.start + len(first), quoted=False)) or harmless(first):
