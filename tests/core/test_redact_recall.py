@@ -242,10 +242,10 @@ def test_a_weak_password_inside_a_sentence_is_removed(form):
 
 URLS = (
     "postgresql://app:{}@db.example:5432/shop", "redis://:{}@cache:6379/0", "amqp://guest:{}@rabbit//", "mongodb+srv://app:{}@cluster0.abc.mongodb.net/x",
-    "https://anna:{}@pypi.example/simple", "mysql+pymysql://root:{}@localhost/shop", "smtp://anna%40x.example:{}@mail:587", "ftp://anna:{}@ftp.example/x",
+    "https://anna:{}@index.example/python", "mysql+pymysql://root:{}@localhost/shop", "smtp://anna%40x.example:{}@mail:587", "ftp://anna:{}@ftp.example/x",
     "jdbc:postgresql://db/shop?user=a&password={}", "jdbc:sqlserver://db;user=sa;password={};encrypt=true", "Data Source=db;User ID=sa;Pwd={};",
     "host=db user=app password={} sslmode=require", "DefaultEndpointsProtocol=https;AccountName=x;AccountKey={}k3yK3yk3y==;EndpointSuffix=x",
-    "https://x.example/?access_token={}&a=1", "https://x.example/cb#access_token={}&token_type=bearer", "extra-index-url = https://anna:{}@pypi.example/simple",
+    "https://x.example/?access_token={}&a=1", "https://x.example/cb#access_token={}&token_type=bearer", "extra-index-url = https://anna:{}@index.example/python",
 )  # fmt: skip
 
 

@@ -121,7 +121,7 @@ URLS: dict[str, Maker] = {
     "amqp": _of("amqp://@U:@S@@H:5672/%2F", _url_password),
     "smtp": _of("smtps://@U:@S@@H:465", _url_password),
     "ftp": _of("ftp://@U:@S@@H/outgoing/report.csv", _url_password),
-    "https-userinfo": _of("https://@U:@S@@H/simple/", _url_password),
+    "https-userinfo": _of("https://@U:@S@@H/index/", _url_password),
     "git-token": _of("https://oauth2:@S@@H/group/repo.git", _access),
     "old-sentry": _of("https://{h32}:@S@sentry.example.com/42", _hex),
     "query-api-key": _of("https://@H/v1/geo?city=Bern&api_key=@S&format=json", Draw.opaque),
@@ -230,7 +230,7 @@ FILES: dict[str, Maker] = {
     "wireguard": _of("[Interface]\nPrivateKey = @S\nAddress = 10.0.0.2/32\n", lambda d: d.fill("{b43}=")),
     "wpa": _of('network={\n  ssid="office"\n  psk="@S"\n}\n', _plain),
     "p4tickets": _of("@H:1666=@U:@S", _ticket),
-    "pip-conf": _of("[global]\nindex-url = https://@U:@S@@H/simple\n", _url_password),
+    "pip-conf": _of("[global]\nindex-url = https://@U:@S@@H/index\n", _url_password),
     "k8s-secret": _of(
         "kind: Secret\ndata:\n  password: @S\n", lambda d: base64.b64encode(d.password().encode()).decode()
     ),
