@@ -69,6 +69,14 @@ def _digits_too(value: bytes) -> bool:
     return _any(value) and re.search(rb"\d", value) is not None and len(value) > 7  # noqa: PLR2004
 
 
+def _made_up(value: bytes) -> bool:
+    return (
+        _any(value)
+        and re.match(rb"\d+\Z|\d+\W", value) is None
+        and re.search(rb"[A-Za-z][^\n]*\d|\d[^\n]*[A-Za-z]", value) is not None
+    )
+
+
 def _no_port(value: bytes) -> bool:
     return _any(value) and re.fullmatch(rb"[\d.:/-]+(?:tcp|udp)?", value) is None
 
@@ -161,7 +169,7 @@ def _rows() -> tuple[Context, ...]:
         _command(rb"aws configure set|npm config set|pip config set|git config|gcloud config set|poetry config|conda config|heroku config:set|vault login|gh secret set|doctl auth init",
                  rb"[^\s=]*(?i:secret|token|password|_auth|key)[\w.-]*" + _GAP, check=_word),
         _command(rb"vault login|op signin|bw unlock|infisical login", rb"(?:token=)?", check=_token),
-        _command(rb"xfreerdp|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p )"),
+        _command(rb"xfreerdp|winrs|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p |-p:)"),
         Context("command-line", rb"\becho[ \t]+(?:-n[ \t]+)?\\*['\"]?([^\s'\"\\|]+)\\*['\"]?[ \t]*\|[ \t]*(?:sudo[ \t]+-S|docker login|podman login|sudo -\w*S|passwd|chpasswd|gpg|helm registry|crane|gh auth|vault)", _any),
         Context("command-line", _GAP + rb"(?:-u|-U|--user|--username|-l)(?:" + _GAP + rb"|=)?[^\s'\",|;]+" + _GAP + rb"(?:-p|-P|-w|--pass)" + _GAP + _ARGUMENT, _no_port),
         Context("command-line", rb"\bPASSWORD ?\(\\*['\"]([^'\"\\)]+)", _any),
@@ -170,7 +178,7 @@ def _rows() -> tuple[Context, ...]:
         Context("command-line", rb"--from-literal[= ]\\*['\"]?[\w.-]+=([^\s'\"\\]+)", _any),
         # protocols
         Context("password", rb"(?:^|[\s>'\":\]*-])PASS ([^\s'\"\\]+)", _any),
-        Context("password", rb"(?:^|[\s>'\":\]*-])AUTH (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER|CRAM-MD5|NTLM)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
+        Context("password", rb"(?:^|[\s>'\":\]*-])(?i:AUTH) (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER|CRAM-MD5|NTLM)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
         Context("password", rb"\bAUTHENTICATE (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
         Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?([^\s'\"\\]{4,})", _word),
         Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?[\w.-]+\\*\"? \\*\"?([^\s'\"\\=]{4,})(?:\\|['\"]|\s*$|\r?\n)", _word),
@@ -181,14 +189,16 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?m)^\s*[\w.*-]+:(?:\d{2,5}|\*):[^:\s/]+:[^:\s/]+:([^\s:]+)\s*$", _any),
         Context("password", rb"[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w@.-]+:([^\s:'\"\\,]+)", _any),
         Context("password", rb":\d{3,5}=[\w.@-]+:([0-9A-F]{32})\b", _any),
+        Context("command-line", rb"(?im)^[ \t]*(?:ENV|ARG|setenv|setx)[ \t]+\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PWD)\w*[ \t]+\\*[\"']?([^\s\"'\\=]+)", _any),
+        Context("password", rb"(?i)\b(?:(?:verification|security|one[- ]time|mfa|2fa|sms|log-?in|authentication|confirmation|access)[ -](?:code|pin|passcode|password)|otp(?: code)?)(?: (?:is|was|of))?:? (\d{4,8})\b", _any),
         # prose
         Context("password", rb"(?i)" + _PROSE_WORD + rb"s?(?: (?:is|was|of|set to|changed to|reset to|entered|provided|supplied|given|value|attempt|attempted|used|tried))?:?[ \t]+\\*[\"'`\x91\x92]([^\"'`\\\n]{2,200})\\*[\"'`]", _word),
         Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([^\s'\"\\,;()]*[0-9!@#$%^&*+_][^\s'\"\\,;()]*)", _word),
         Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([A-Za-z-]{4,60})" + _AFTER, _word),
         Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]*[0-9!@#$%^&*+_][^\s'\"\\,;]*)", _word),
         Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([A-Za-z-]{4,60})" + _AFTER, _word),
-        Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _digits_too),
-        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/][A-Za-z0-9_.~+/=-]{9,})", _token),
+        Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _made_up),
+        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/_-][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
         Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
         Context("token-pair", rb"(?i)basic_?auth\w*\([^()'\"]*\\*['\"][^'\"]*['\"][ \t]*,[ \t]*(?:password=)?\\*['\"]([^'\"\\]+)", _any),

@@ -13,7 +13,7 @@ def words(text: str) -> tuple[str, ...]:
 CHOSEN: Final = words("""
     password passwd passwort pwd pass pw psw passcode passw kennwort contrasena senha mot_de_passe wachtwoord
     pin pin_code cvv cvc cvv2 cvc2 security_code otp totp mfa_code otp_code verification_code one_time_code
-    auth_code sms_code backup_code recovery_code login_code 2fa_code requirepass masterauth storepass keypass
+    auth_code sms_code backup_code recovery_code login_code 2fa_code requirepass masterauth sshpass ldappass mysqlpass smtppass ftppass mailpass adminpass redispass pgpass storepass keypass
     p4passwd userpass dbpass rootpass security_answer
 """)
 """What a person chooses or types: weak as a rule."""

@@ -76,9 +76,13 @@ _FLAG: Final = rb"(?i)(?:^|[\s'\"\[(]|\\n)--?([\w-]*" + WORDS + rb"[\w-]*)['\"]?
 FLAG_TRIGGER: Final = _FLAG
 
 _IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-_ANNOTATION: Final = re.compile(rb"[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*")
+_ANNOTATION: Final = re.compile(
+    rb"string\(\d+\)\s*|[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*"
+)
 _WRAPPER: Final = re.compile(rb"[A-Za-z_][\w.]{0,40}\((?=[bru]{0,2}\\*[\"'])")
-_SECRET_WRAPPER: Final = re.compile(rb"(?i)[\w.]*(?:secret|password|token|auth|key|str|bytes|cred)\w*\(")
+_SECRET_WRAPPER: Final = re.compile(
+    rb"(?i)[\w.]*(?:secret|password|token|auth|key|str|bytes|cred|some|just|ok|new|from)\w*\("
+)
 _SCHEME: Final = re.compile(
     rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|ntlm|hawk|aws4-hmac-sha256|genie-?key|bot|oauth|key|splunk|sso-key|dpop|jwt|session|private-token|macaroon|googlelogin|sharedkey\w*|hmac\w*)[ \t:=]+(?=\S)"
 )
@@ -110,6 +114,8 @@ def spans(data: bytes) -> Iterator[Span]:
         if match.start(5) >= 0 and not _opens_element(data, start):
             continue
         start, name = _whole_name(data, start, end)
+        if data.startswith(b"[redacted:", start - 10):
+            continue
         kind = kind_of(name)
         if kind is None or data[after : after + 1] in (b":", b"="):
             continue
@@ -208,7 +214,7 @@ def _opens_element(data: bytes, start: int) -> bool:
 
 
 def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
-    if b":" in separator and (annotation := _ANNOTATION.match(data, pos)) is not None:
+    if (b":" in separator or b">" in separator) and (annotation := _ANNOTATION.match(data, pos)) is not None:
         pos = annotation.end()
     first = data[pos : pos + 1]
     wrapper = _WRAPPER.match(data, pos)
