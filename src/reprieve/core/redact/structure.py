@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact.judge import harmless, telling
+from reprieve.core.redact.judge import harmless, random_looking, telling
 from reprieve.core.redact.keys import Kind, kind_of
 from reprieve.core.redact.patterns import Span, compiled
 from reprieve.core.redact.values import (
@@ -114,7 +114,7 @@ def spans(data: bytes) -> Iterator[Span]:
         if match.start(5) >= 0 and not _opens_element(data, start):
             continue
         start, name = _whole_name(data, start, end)
-        if data.startswith(b"[redacted:", start - 10):
+        if data.startswith(b"[redacted:", start - 10) or (match.start(5) >= 0 and random_looking(name)):
             continue
         kind = kind_of(name)
         if kind is None or data[after : after + 1] in (b":", b"="):
