@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ROUNDS: Final = 8
 """More than any text has needed; each takes out what only the one before it laid bare."""
+_SHORT: Final = 2048
 _SIGNS: Final = b" \t\r\n.,;:!?'\"()[]{}<>=&/\\-"
 
 
@@ -63,6 +64,11 @@ def _gates() -> tuple[tuple[Gate, tuple[Finder, ...]], ...]:
 
 
 @functools.cache
+def _structure_gate() -> Gate:
+    return gate([structure.KEY])
+
+
+@functools.cache
 def _address_gate() -> Gate:
     return gate([pii.IP_TRIGGER])
 
@@ -71,7 +77,8 @@ def _spans(data: bytes, secrets: Secrets, *, addresses: bool) -> list[Span]:
     """All that any rule wants out of these bytes."""
     exact = list(secrets.spans(data)) if secrets.values else []
     data = view(data)
-    found = list(structure.spans(data))  # so many texts have such names that its own pattern is its gate
+    # A gate is quicker to say no, but so many long texts have such names that there it would only be one pass more.
+    found = list(structure.spans(data)) if len(data) > _SHORT or _structure_gate().Match(data) is not None else []
     for known, finders in _gates():
         for hit in known.Match(data) or ():
             found.extend(finders[hit](data))

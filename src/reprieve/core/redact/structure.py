@@ -65,7 +65,7 @@ _NAMED: Final = (
 _NAMED_TIGHT: Final = _QUOTES + rb"+,\s*" + _QUOTES + rb"+value" + _QUOTES + rb"+[ \t]*[:=][ \t]*"
 _PART: Final = _QUOTES + rb"+(?:\r?\n|(?:\\+r)?\\+n){2}"
 _ELSEWHERE: Final = b"|".join((_NAMED, _NAMED_TIGHT, _PART))
-_KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|((?:\s+[\w:.-]+=\\*[\"'][^\"'<>\n]*[\"'])*>[ \t]*))" % (
+KEY: Final = rb"(?i)(%b[\w-]*)(?:(%b)|(%b)|(%b)|((?:\s+[\w:.-]+=\\*[\"'][^\"'<>\n]*[\"'])*>[ \t]*))" % (
     WORDS,
     _ELSEWHERE,
     _ASSIGN,
@@ -106,7 +106,7 @@ RULES: Final = {
 
 def spans(data: bytes) -> Iterator[Span]:
     """Every value that its name gives away."""
-    pattern = compiled(_KEY)
+    pattern = compiled(KEY)
     pos = 0
     while (match := pattern.search(data, pos)) is not None:
         start, end, after = match.start(1), match.end(1), match.end()

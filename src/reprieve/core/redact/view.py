@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from reprieve.core.redact.patterns import compiled
 
 _COLOURS: Final = rb"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]"
 _ENTITIES: Final = rb"&(?:quot|apos|gt|lt|amp|nbsp|#(?:[xX]2[27]|0?3[49]));|\\u00(?:2[267]|3[cCdDeE])"
+_COLOUR_SIGNS: Final = re.compile(rb"(?:1[bB]|033|\\e)\[")
 _SIGNS: Final = {
     b"&quot;": b'"', b"&apos;": b"'", b"&gt;": b">", b"&lt;": b"<", b"&amp;": b"&", b"&nbsp;": b" ", b"&#x22;": b'"', b"&#X22;": b'"', b"&#x27;": b"'",
     b"&#X27;": b"'", b"&#34;": b'"', b"&#39;": b"'", b"&#034;": b'"', b"&#039;": b"'", b"\\u0022": b'"', b"\\u0027": b"'", b"\\u0026": b"&",
@@ -26,11 +28,12 @@ def _sign(entity: bytes) -> bytes:
 def view(data: bytes) -> bytes:
     """Colours as blanks, entities and doubled quotes as escaped quotes; the very same bytes where there are none."""
     changed: bytearray | None = None
-    if b"\x1b[" in data or b"1b[" in data or b"1B[" in data or b"033[" in data or b"\\e[" in data:
+    escaped = b"\\" in data
+    if b"\x1b" in data or (escaped and _COLOUR_SIGNS.search(data)):
         changed = bytearray(data)
         for match in compiled(_COLOURS).finditer(data):
             changed[match.start() : match.end()] = b" " * (match.end() - match.start())
-    if b"&" in data or b"\\u00" in data:
+    if b"&" in data or (escaped and b"\\u00" in data):
         for match in compiled(_ENTITIES).finditer(data):
             changed = bytearray(data) if changed is None else changed
             changed[match.start() : match.end()] = _sign(data[match.start() : match.end()])
