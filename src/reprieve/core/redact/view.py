@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from reprieve.core.redact.patterns import compiled
 
 _COLOURS: Final = rb"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]"
 _ENTITIES: Final = rb"&(?:quot|apos|gt|lt|amp|nbsp|#(?:[xX]2[27]|0?3[49]));|\\u00(?:2[267]|3[cCdDeE])"
-_COLOUR_SIGNS: Final = re.compile(rb"(?:1[bB]|033|\\e)\[")
+_COLOUR_SIGNS: Final = (b"1b[", b"1B[", b"033[", b"\\e[")
 _SIGNS: Final = {
     b"&quot;": b'"', b"&apos;": b"'", b"&gt;": b">", b"&lt;": b"<", b"&amp;": b"&", b"&nbsp;": b" ", b"&#x22;": b'"', b"&#X22;": b'"', b"&#x27;": b"'",
     b"&#X27;": b"'", b"&#34;": b'"', b"&#39;": b"'", b"&#034;": b'"', b"&#039;": b"'", b"\\u0022": b'"', b"\\u0027": b"'", b"\\u0026": b"&",
@@ -29,7 +28,7 @@ def view(data: bytes) -> bytes:
     """Colours as blanks, entities and doubled quotes as escaped quotes; the very same bytes where there are none."""
     changed: bytearray | None = None
     escaped = b"\\" in data
-    if b"\x1b" in data or (escaped and _COLOUR_SIGNS.search(data)):
+    if b"\x1b" in data or (escaped and any(sign in data for sign in _COLOUR_SIGNS)):
         changed = bytearray(data)
         for match in compiled(_COLOURS).finditer(data):
             changed[match.start() : match.end()] = b" " * (match.end() - match.start())
