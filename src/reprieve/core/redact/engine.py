@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from reprieve.core.redact import chat, contexts, pii, structure, tables, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
-from reprieve.core.redact.values import MARKER
+from reprieve.core.redact.values import MARKER, forget
 from reprieve.core.redact.view import view
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def scan(text: str, secrets: Secrets = NONE, *, addresses: bool = False) -> tupl
     data = text.encode("utf-8", "surrogatepass")
     found = _spans(data, secrets, addresses=addresses)
     if not found:
+        forget()
         return text, ()
     counts: dict[str, int] = {}
     for _ in range(_ROUNDS):
@@ -138,6 +139,7 @@ def scan(text: str, secrets: Secrets = NONE, *, addresses: bool = False) -> tupl
         pieces.append(data[pos:])
         data = b"".join(pieces)
         found = _spans(data, secrets, addresses=addresses)
+    forget()
     return data.decode("utf-8", "surrogatepass"), tuple(sorted(counts.items()))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final, NamedTuple
 
 MARKER: Final = re.compile(rb"(?:\[redacted:[a-z0-9-]{1,40}\])++")
 
 _QUOTE: Final = re.compile(
-    rb"""[bBrRuUfF]{0,2}(\\{0,255})("{3}|'{3}|["'`])|(&quot;|&#3[49];|%22|%27|\\{1,16}u002[27])"""
+    rb"""[bBrRuUfF]{0,2}(?:(?P<triple>(\\{1,255}["'])\2\2)|(?P<escapes>\\{0,255})(?P<mark>"{3}|'{3}|["'`]))"""
+    rb"""|(?P<entity>&quot;|&#3[49];|%22|%27|\\{1,16}u002[27])"""
 )
 # A new record of a log, or the next part of a traceback: a value that was cut off does not go on there.
 _RECORD: Final = re.compile(
@@ -42,9 +44,10 @@ def quote_at(data: bytes, pos: int) -> Quote | None:
     match = _QUOTE.match(data, pos)
     if match is None:
         return None
-    if match[3] is not None:
-        return Quote(match[3], 0, match.end())
-    return Quote(match[2], len(match[1]), match.end())
+    whole = match["triple"] or match["entity"]  # read as they stand: the backslashes of three quotes are a part of them
+    if whole is not None:
+        return Quote(whole, 0, match.end())
+    return Quote(match["mark"], len(match["escapes"]), match.end())
 
 
 def nested(backslashes: int, escapes: int) -> int | None:
@@ -89,11 +92,38 @@ def string_end(data: bytes, quote: Quote, *, spill: bool = False) -> int:
         pos += len(mark)
     else:
         return pos  # more nested quotes than anyone writes: all of them go
-    end = _RECORD.search(data, start) if spill else _NEWLINE.search(data, start)
-    return _rstrip(data, start, len(data) if end is None else end.start())
+    return _rstrip(data, start, _record_end(data, start) if spill else _line_end(data, start))
 
 
-_NEWLINE: Final = re.compile(rb"\n")
+def _line_end(data: bytes, start: int) -> int:
+    end = data.find(b"\n", start, start + _LONGEST)
+    if end < 0 and start + _LONGEST < len(data):
+        return _far(data, start // _LONGEST + 1, spill=False)
+    return len(data) if end < 0 else end
+
+
+def _record_end(data: bytes, start: int) -> int:
+    end = _RECORD.search(data, start, start + _LONGEST)
+    if end is None and start + _LONGEST < len(data):
+        return _far(data, start // _LONGEST + 1, spill=True)
+    return len(data) if end is None else end.start()
+
+
+@functools.lru_cache(maxsize=64)
+def _far(data: bytes, block: int, *, spill: bool) -> int:
+    """Where a line or record ends that is longer than a block: asked for by every string in it, looked for once."""
+    if spill:
+        match = _RECORD.search(data, block * _LONGEST)
+        return len(data) if match is None else match.start()
+    end = data.find(b"\n", block * _LONGEST)
+    return len(data) if end < 0 else end
+
+
+def forget() -> None:
+    """Let go of the texts that were looked at."""
+    _far.cache_clear()
+
+
 _STRUCTURE: Final = re.compile(rb"""\s*(?:[,}\]):;]|\\*["']|\Z)""")
 
 
@@ -144,7 +174,7 @@ def bracket_end(data: bytes, pos: int, *, spill: bool = False) -> int:
 _BARE: Final = re.compile(
     rb"""(?:[^\s"'`<>&;,)\]}\\|]|&(?![A-Za-z_][\w.-]{0,40}=|quot;|amp;|\#3|lt;|gt;)"""
     rb"""|[,;](?![\s"'\\]|[A-Za-z_][\w .-]{0,40}[=:]|\Z)"""
-    rb"""|[)\]}](?![\s,;.:)\]}"'\\]|\Z)|\|(?!\s)|\\(?![nrtu"'\\\s]|\Z)|(?<=\S)["'](?=[^\s,;.:)\]}"'\\&<>])|[<>](?=[^\s</]))++"""
+    rb"""|[)\]}](?![\s,;.:)\]}"'\\]|\Z)|\|(?!\s)|\\{1,8}(?![nrtu"'\\\s]|\Z)|\\++u(?!00[0-3])[0-9a-fA-F]{4}|(?<=\S)["'](?=[^\s,;.:)\]}"'\\&<>])|[<>](?=[^\s</]))++"""
 )
 _TO_LINE_END: Final = re.compile(rb"(?:[^\r\n\\]|\\(?!\\*[nr]))++")
 _PHRASE: Final = re.compile(rb"""(?:[^\r\n\\"'`,;|<>&)\]}]|(?<=\w)'(?=\w)|\\(?!\\*[nrt"']))++""")
@@ -190,6 +220,16 @@ def personal(data: bytes, pos: int) -> Value:
 
 
 _INDENTED: Final = re.compile(rb"(?:[ \t]*\r?\n)*([ \t]+)")
+_ESCAPED_LINE: Final = re.compile(rb"(?:(?:\\++r)?\\++n)++([ \t]*+)((?:[^\\\n\"]|\\++(?![nrt\\\"]))*+)")
+
+
+def escaped_block(data: bytes, pos: int, indent: int) -> Value:
+    """The same where line ends are escaped: `password: |\\n  value\\n`."""
+    start = end = pos
+    while (match := _ESCAPED_LINE.match(data, end)) is not None and len(match[1]) > indent and match[2]:
+        start = match.start(2) if start == pos else start
+        end = match.end()
+    return Value(min(start, end), _rstrip(data, start, end), quoted=False)
 
 
 def block(data: bytes, pos: int, indent: int) -> Value:
