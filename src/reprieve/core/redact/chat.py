@@ -1,170 +1,311 @@
-"""What people and models say to each other: prompts and message contents in any payload that holds them."""
+"""What people and models say to each other: prompts and message contents under their names, in any payload that holds them."""
 
 from __future__ import annotations
 
 import bisect
+import functools
 import re
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact.patterns import Span, compiled
-from reprieve.core.redact.values import MARKER, Quote, block, bracket_end, quote_at, string_end, to_line_end
+from reprieve.core.redact.names import words
+from reprieve.core.redact.patterns import Match, Span, compiled
+from reprieve.core.redact.values import MARKER, Quote, bracket_end, quote_at, string_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RULE: Final = "chat"
 
+
+class Voice(StrEnum):
+    """How surely a name holds what was said."""
+
+    SURE = "sure"
+    """Nothing else stands under such a name: a prompt, a completion."""
+    PLAIN = "plain"
+    """A content: also that of a file or a header, if it looks like one."""
+    WEAK = "weak"
+    """A text or an input: what was said only where a chat is near."""
+
+
+_SURE: Final = frozenset(
+    words("""
+    completion completions output_text input_text generated_text system_instruction system_instructions system_message user_message
+    assistant_message ai_message human_message bot_message developer_message user_input human_input user_query user_question user_text
+    instruction instructions chat_history conversation_history message_history conversation thinking reasoning_content
+    page_content partial_json llm_input llm_output llm_response model_output model_response ai_response ai_output assistant_response
+    bot_response last_message preamble transcript query_text fulfillment_text response_text answer_text
+    message_content chat_message
+    """)
+)
+_PLAIN: Final = frozenset(words("content contents messages raw_output raw_response generation question utterance"))
+_WEAK: Final = frozenset(
+    words("""
+    text input inputs system parts output outputs query answer response arguments args parameters summary refusal reasoning body
+    history context kwargs input_value tool_input result data value texts tool_calls function_call turns cited_text title
+    token document documents quote caption dialog dialogue reply delta message url image_url b64_json image audio file_data
+    template passages sentences source_sentence chunks
+    """)
+)
+_PROMPT_ENDINGS: Final = frozenset(
+    words("text template value str string content contents body message messages input raw")
+)
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+
+
+@functools.lru_cache(maxsize=4096)
+def voice_of(name: bytes) -> Voice | None:
+    """What this name says about its value; None for one that says nothing of chats."""
+    parts = [part.lower() for part in _CAMEL.split(name.decode("latin-1")) if part]
+    whole = "_".join(parts)
+    if whole in _SURE:
+        return Voice.SURE
+    while len(parts) > 1 and parts[-1] in _PROMPT_ENDINGS:
+        parts.pop()
+    if parts and parts[-1] in ("prompt", "prompts"):
+        return Voice.SURE
+    if whole in _PLAIN:
+        return Voice.PLAIN
+    return Voice.WEAK if whole in _WEAK else None
+
+
+_QUOTES: Final = rb"[\\\"'`]"
+_ASSIGN: Final = rb"[ \t]*(?:=>|:=|->|[:=])[ \t]*"
+_IS: Final = _QUOTES + rb"*\]?" + _ASSIGN
+_GAP: Final = rb"(?:(?:\r?\n|(?:\\+r)?\\+n)[ \t]*)?(?:string\(\d+\)[ \t]*)?"
+_OPENER: Final = rb"([bBrRuUfF]{0,2}\\*[\"'`]|\[|\{)"
+_LINE_END: Final = rb"(?:\s|\\+[nrt])*"
+_KEY: Final = rb"(?:^|\\+[nrt]|[^\w-])([A-Za-z_][\w-]{0,60})" + _IS + _GAP + _OPENER
 _STRONG: Final = (
-    rb"content|contents|page_content|prompt|prompts|messages|completion|output_text|input_text|system_prompt|systemPrompt|user_prompt|userPrompt|"
-    rb"system_instruction|systemInstruction|system_message|instructions|user_message|userMessage|assistant_message|user_input|userInput|reasoning_content|"
-    rb"thinking|revised_prompt|negative_prompt|generated_text|generatedText|chat_history|chatHistory|conversation|inputText|outputText|partial_json|"
-    rb"prompt_text|raw_prompt|full_prompt|llm_input|llm_output|model_output|modelOutput|raw_output|raw_response|last_message|human_input|instruction"
-)
-_WEAK: Final = (
-    rb"text|input|inputs|system|parts|output|outputs|query|question|answer|response|arguments|args|parameters|summary|"
-    rb"refusal|reasoning|body|history|context|kwargs|input_value|tool_input|result|data|value|transcript|texts|tool_calls|"
-    rb"function_call|turns|cited_text|title|token|document|quote|caption|dialog|dialogue|utterance|reply|delta|message|url|image_url|b64_json|image|audio|file_data"
-)
-STRONG_NAMES: Final = frozenset(_STRONG.decode().split("|"))
-WEAK_NAMES: Final = frozenset(_WEAK.decode().split("|"))
-_QUOTES: Final = rb"(?:[\\\"'`]|&quot;|&#3[49];|%22|u002[27])"
-_OPENER: Final = rb"([bBrRuUfF]{0,2}\\*[\"'`]|&quot;|&#3[49];|%22|\\+u002[27]|\[|\{)"
-_OTHER: Final = rb"[A-Za-z_]\w{0,40}"
-_KEY: Final = rb"(?:^|[^\w-]|\\[nrt])(?:(%b)|(%b)|(%b))%b*\]?[ \t]*[:=][ \t]*(?:\r?\n[ \t]*)?%b" % (
-    _STRONG,
-    _WEAK,
-    _OTHER,
-    _QUOTES,
-    _OPENER,
+    rb"(?i:prompts?(?:_?(?:text|template|value|str|string|content|message|input))?|completions?|(?:out|in)put_?text|generated_?text|"
+    rb"page_?content|reasoning_?content|message_?content|contents?|messages|(?:system|user|assistant|ai|human|bot|last|developer|chat)_?(?:message|instructions?|input|"
+    rb"query|question|text)|instructions?|(?:chat|conversation|message)_?history|conversation|thinking|partial_?json|llm_?(?:in|out)put|"
+    rb"(?:llm|model|ai|assistant|bot|raw)_?(?:output|response)|preamble|transcript|question|generation|utterance|(?:query|fulfillment|answer|response)_?text)"
 )
 
-_ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot)"
-_CONTEXT: Final = (
-    rb"\brole" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*" + _ROLES + rb"\b"
-    rb"|\b(?:candidates|choices|parts)" + _QUOTES + rb"*[ \t]*[:=][ \t]*\[(?:\s|\\+[nrt])*[{A-Z]"
-    rb"|content_block|text_delta|function_call|tool_call|call_id|logprobs?\b|audio_transcript|omni-moderation|"
-    rb"\btype"
-    + _QUOTES
-    + rb"*[ \t]*[:=][ \t]*"
-    + _QUOTES
-    + rb"*(?:text|input_text|output_text|text_delta|document|thinking|tool_use|tool_result|input_audio)[\\\"'&]"
-    rb"|output_text|message_delta|message_start|chat\.completion|response\.(?:created|completed|output)"
-    rb"|\bfrom" + _QUOTES + rb"*[ \t]*[:=][ \t]*" + _QUOTES + rb"*(?:human|gpt|chatgpt|system|user|assistant)\b"
-    rb"|\b(?:messages|prompt|contents|chat_history|input_messages)"
-    + _QUOTES
-    + rb"*[ \t]*[:=][ \t]*\[(?:\s|\\+[nrt])*[\\\"'{(A-Z]"
-    rb"|\b(?:ChatCompletion|ChatMessage|TextBlock|HumanMessage|AIMessage|SystemMessage|ToolUseBlock|ToolMessage|InputMessage|OutputMessage|ResponseOutput|MessageParam|GenerateContent|UserMessage|AssistantMessage|BaseMessage|ChatPrompt|ContentBlock|TextPart|UserPromptPart|ModelRequest|ModelResponse|TextContent)\w*"
-    rb"|chat[./_]completions|/v1/(?:messages|completions|responses|chat|embeddings)|generateContent|invoke_model|converse\("
-    rb"|\bmodel"
-    + _QUOTES
-    + rb"*[ \t]*[:=][ \t]*"
-    + _QUOTES
-    + rb"*(?:[\w.-]+/)?(?:gpt|claude|gemini|llama|mistral|mixtral|o[134]\b|o[134]-|command|qwen|deepseek|text-|chatgpt|grok|phi|gemma|titan|nova|jamba|smollm|palm|bison)"
-    rb"|\b(?:finish_reason|stop_reason|max_tokens|max_output_tokens|maxOutputTokens|tool_calls|tool_choice|tool_use|input_text|output_text|system_prompt|inline_data|system_instruction)"
-    + _QUOTES
+ROLES: Final = rb"(?:user|assistant|system|tool|human|model|developer|function|ai|bot|chatbot)"
+_SAYS: Final = _IS + _GAP + _QUOTES + rb"*"
+_CHAT: Final = (
+    rb"\b[Rr]ole" + _SAYS + rb"(?i:<?\w*(?:\.|::)|role_)?(?i:" + ROLES + rb")\b"
+    rb"|\b(?:candidates|choices|parts|segments)" + _IS + rb"\[" + _LINE_END + rb"[{A-Z]|\bparts ?\{"
+    rb"|\b(?:messages|prompts?|contents|chat_history|input_messages|conversations)"
+    + _IS
+    + rb"\["
+    + _LINE_END
+    + rb"[\[{(A-Z]"
+    rb"|\b(?:messages|prompts?|chat_history|input_messages)" + _IS + rb"\[" + _LINE_END + rb"[\\\"']"
+    rb"|\btype"
+    + _SAYS
+    + rb"(?:text|(?:input|output|summary|reasoning)_text|text_delta|document|thinking|tool_use|tool_result|input_audio|function_call|function_call_output|reasoning)[\\\"'&]"
+    rb"|content_block|text_delta|output_text|message_delta|message_start|audio_transcript|omni-moderation|\btools/call"
+    rb"|\bfrom" + _SAYS + rb"(?:human|gpt|chatgpt|system|user|assistant)\b"
+    rb"|\b(?:gen_ai|llm)\.|chat\.completion|\bresponse\.(?:created|completed|output)"
+    rb"|\btask" + _SAYS + rb"trans(?:crib|lat)e\b"
+    rb"|\bloc" + _IS + rb"\[[^\]\n]*(?:content|prompt|messages|instructions)"
+    rb"|\b(?:content|prompt|messages|instructions)\b[\w.]*(?:\r?\n|\\+n)[ \t]+[^\n\\]*input_value="
+    rb"|(?:Human|AI|System|User|Assistant|Tool|Base|Input|Output|Chat)Message|ChatCompletion|TextBlock|ThinkingBlock|ToolUseBlock|ResponseOutput|"
+    rb"ResponseFunctionToolCall|MessageParam|GenerateContent|ContentBlock|TextPart|UserPromptPart|ToolCallPart|ModelRequest\(|ModelResponse\(|TextContent\b|TextNode\(|"
+    rb"Prompt\w*\(|Generation\w*\(|\bPrediction\(|LLMResult|AgentAction|AgentFinish"
 )
-TRIGGER: Final = (
-    rb"(?:^|[^\w-]|\\[nrt])(?:" + _STRONG + rb")" + _QUOTES + rb"*\]?[ \t]*[:=]\s*" + _OPENER + rb"|" + _CONTEXT
+_HINT: Final = (
+    rb"\b(?:finish_?[rR]eason|stop_?[rR]eason|max_tokens|max_output_tokens|max_new_tokens|max_gen_len|max_?[tT]okens?(?:Count)?|maxOutputTokens|num_predict|tool_?[cC]alls?|"
+    rb"tool_choice|tool_use|inline_data|logprobs?|call_id|tool_call_id|top_p|textGenerationConfig|generationConfig|question|function_?[cC]all)"
+    + _QUOTES
+    + rb"+[ \t]*[:=]|\b(?:tool_calls|call_id|max_tokens|function_call|finish_reason|stop_reason)=[\[\"'\w]"
+    rb"|chat[./_]completions|/v1/(?:messages|completions|responses|chat|embeddings)|invoke_model|converse\("
+    rb"|\bmodel(?:_?[iI]d)?"
+    + _SAYS
+    + rb"(?:[\w.-]+[/.])?(?:gpt|claude|gemini|gemma|llama|mi[sx]tral|magistral|codestral|o[134]\b|o[134]-|command|qwen|deepseek|text-|chatgpt|grok|phi|titan|nova|jamba|smollm|palm|bison|"
+    rb"tts|whisper|dall-e|rerank|embed|voyage|imagen|davinci|babbage|sonar|granite|kimi|glm|falcon|vicuna|zephyr|dbrx|nemotron|olmo|codellama|sora|veo)"
 )
-_NEAR: Final = 6000
+TRIGGER: Final = rb"(?:" + _STRONG + _IS + rb"\s*" + _GAP + _OPENER + rb")|" + _CHAT + rb"|" + _HINT
+_RECORDS: Final = rb"\n(?:\{|\[?\d{4}-\d\d-\d\d|\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL)\b)"
+_REACH: Final = 6000
 _VERY_NEAR: Final = 300
-_WHOLE: Final = frozenset(
-    (
-        b"arguments",
-        b"args",
-        b"input",
-        b"parameters",
-        b"kwargs",
-        b"tool_input",
-        b"input_value",
-        b"value",
-        b"output",
-        b"response",
-        b"result",
-    )
-)
-_LISTS: Final = frozenset(
-    (
-        b"content",
-        b"contents",
-        b"prompt",
-        b"prompts",
-        b"input",
-        b"inputs",
-        b"parts",
-        b"messages",
-        b"texts",
-        b"documents",
-        b"examples",
-        b"history",
-        b"chat_history",
-        b"conversation",
-        b"query",
-        b"instructions",
-        b"text",
-        b"turns",
-        b"outputs",
-        b"output",
-        b"system",
-    )
-)
-# What `content` holds outside a chat: a media type, a file, a number, a viewport.
-_ORDINARY: Final = re.compile(
-    rb"[\w.+-]+/[\w.+*;= -]+\Z|[\w./\\-]+\.[A-Za-z0-9]{1,5}\Z|[\d.,:x% -]+\Z|[\w-]+=[\w.-]+|\W{0,8}\Z|https?://\S+\Z|[a-z_]{1,20}\Z"
-)
-_META: Final = re.compile(rb"<(?:meta|link|input|script|param|option)\b[^<>]{0,300}\Z")
 
 
-class _Contexts:
-    """Where a text speaks of a chat."""
+class Near(IntEnum):
+    """How surely a place stands in a chat."""
+
+    NO = 0
+    HINT = 1
+    """A model or a limit of tokens is named: what is no file and no state was said."""
+    CHAT = 2
+    """Roles, parts or messages: whatever stands there was said."""
+
+
+class Contexts:
+    """Where a text speaks of a chat, and where its records begin."""
 
     def __init__(self, data: bytes) -> None:
-        self._places = [match.start() for match in compiled(_CONTEXT).finditer(data)]
+        self._chats = [match.start() for match in compiled(_CHAT).finditer(data)]
+        self._hints = [match.start() for match in compiled(_HINT).finditer(data)]
+        self._records = [match.start() for match in compiled(_RECORDS).finditer(data)]
 
-    def near(self, pos: int, reach: int = _NEAR) -> bool:
-        index = bisect.bisect_left(self._places, pos - reach)
-        return index < len(self._places) and self._places[index] <= pos + reach
+    def near(self, start: int, end: int, reach: int = _REACH) -> Near:
+        """What stands around a value, in the same record; what stands inside it says nothing about it."""
+        before = bisect.bisect_right(self._records, start)
+        after = bisect.bisect_left(self._records, end)
+        low = max(start - reach, self._records[before - 1] if before else 0)
+        high = min(end + reach, self._records[after] if after < len(self._records) else end + reach)
+        if _any_around(self._chats, low, start, end, high):
+            return Near.CHAT
+        return Near.HINT if _any_around(self._hints, low, start, end, high) else Near.NO
+
+
+def _any_around(places: list[int], low: int, start: int, end: int, high: int) -> bool:
+    index = bisect.bisect_left(places, low)
+    if index < len(places) and places[index] < start:
+        return True
+    index = bisect.bisect_left(places, end, index)
+    return index < len(places) and places[index] <= high
 
 
 def spans(data: bytes) -> Iterator[Span]:
     """Every prompt and message content."""
-    contexts = _Contexts(data)
+    contexts = Contexts(data)
     pattern = compiled(_KEY)
     pos = 0
     while (match := pattern.search(data, pos)) is not None:
-        opener = match.start(4)
-        pos = opener + 1
-        strong = match.group(1)
-        name = strong or match.group(2) or b""
-        if not name and not contexts.near(opener, _VERY_NEAR):
+        opener = match.start(2)
+        pos = match.end(2) - 1  # the quote bounds a name that it may open with
+        name = match.group(1) or b""
+        voice = voice_of(name)
+        if voice in (None, Voice.WEAK) and contexts.near(opener, opener) is Near.NO:
             continue
-        near = contexts.near(opener)
-        if not (strong or near) or MARKER.match(data, opener) or _closes(data, match.start(), opener):
+        if MARKER.match(data, opener) or _closes(data, match, opener) or _below_definition(data, match, opener):
             continue
-        if data[opener : opener + 3] in (b'"""', b"'''") and data[opener - 1 : opener] in (b" ", b"\t", b"\n"):
-            line = data.rfind(b"\n", match.start(), opener)
-            if line >= 0:  # the docstring below a definition
-                continue
-        if not name:
-            found = _sentence(data, opener, match.group(3) or b"")
-        elif data[opener : opener + 1] in (b"[", b"{"):
-            found = _container(data, opener, name, near=near)
+        if data[opener : opener + 1] in (b"[", b"{"):
+            found = _container(data, opener, name, voice, contexts)
         else:
-            found = _string(data, match.start(), opener, name, near=near)
+            found = _string(data, match.start(1), opener, name, contexts)
         for span in found:
             pos = max(pos, span.end)
             yield span
 
 
+def _closes(data: bytes, match: Match, opener: int) -> bool:
+    """Whether the quote closes a string that the name stands in: `print("answer: ", text)`."""
+    mark, key = data[opener : opener + 1], match.start()
+    return mark in (b'"', b"'") and data[key : key + 1] == mark and mark not in data[key + 1 : opener]
+
+
+def _below_definition(data: bytes, match: Match, opener: int) -> bool:
+    """Whether this is the docstring below a definition."""
+    return data[opener : opener + 3] in (b'"""', b"'''") and data.rfind(b"\n", match.start(1), opener) >= 0
+
+
+def said(data: bytes, opener: int, *, spill: bool) -> tuple[int, int] | None:
+    """Where a string begins and ends; a quote right before a letter is an apostrophe, three of them are one mark at any depth."""
+    quote = quote_at(data, opener)
+    if quote is None:
+        return None
+    mark = data[quote.start - len(quote.mark) - quote.escapes : quote.start]
+    if quote.escapes and data.startswith(mark * 2, quote.start):
+        start = quote.start + 2 * len(mark)
+        end = data.find(mark * 3, start)
+        return start, len(data) if end < 0 else end
+    end = string_end(data, quote, spill=spill)
+    for _ in range(_APOSTROPHES):
+        after = end + quote.escapes + len(quote.mark)
+        following = data[after : after + 1]
+        quoted = data[end - 1 : end] == b"\\" and following == b")"  # an escaped quote inside a repr, then a bracket
+        if data[end + quote.escapes : after] != quote.mark or not (following.isalpha() or quoted):
+            break
+        further = string_end(data, Quote(quote.mark, quote.escapes, after), spill=spill)
+        if data[further + quote.escapes : further + quote.escapes + len(quote.mark)] != quote.mark:
+            break
+        end = further
+    return quote.start, end
+
+
+_APOSTROPHES: Final = 20
+_MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
+_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{8,}(?:\W{0,3}\Z|\.\.\.|\xe2\x80\xa6|[A-Za-z0-9+/=_-]{16})")
+_CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")
+_WORDS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2,}[,;:.]? +[A-Za-z\x80-\xff]{2,}[,;:.]? +[A-Za-z\x80-\xff]{2,}")
+_FILE: Final = re.compile(
+    rb"[\w./\\-]+\.[A-Za-z][A-Za-z0-9]{0,4}\Z|[a-z][a-z0-9+.-]{1,12}://\S+\Z|[\d.,:x% -]+\Z|\W{0,8}\Z|[a-z]{2,8}_[A-Za-z0-9]*\d[A-Za-z0-9]*\Z"
+)
+"""A file, an address, a number or an id."""
+_STATE: Final = re.compile(
+    rb"(?i)[\w.+-]+/[\w.+*;= -]+\Z|[\w-]+=[\w.-]+\Z|(?:ok|okay|done|success|succeeded|failed|failure|error|stop|true|false|yes|no|none|null|pending|"
+    rb"complete|completed|cancell?ed|timeout|running|queued|ready|auto|json|text|json_object|enabled|disabled|required)\Z"
+)
+_ORDINARY: Final = re.compile(rb"[\w.+-]+/[\w.+*;= -]+\Z|[\w-]+=[\w.-]+|[a-z_]{1,20}\Z")
+"""What `content` holds outside a chat: a media type, a viewport, a word."""
+_META: Final = re.compile(rb"<(?:meta|link|input|script|param|option)\b[^<>]{0,300}\Z")
+_ASKS_PERSON: Final = re.compile(rb"[^\n\\]{0,60}[:>?$#] \Z|(?:none|login|consent|select_account)\Z")
+"""What a terminal or a page asks a person with."""
+PLACEHOLDERS: Final = re.compile(
+    rb"(?:\{\{[^{}]{0,80}\}\}|\{(?:[A-Za-z_][^{}\"]{0,80})?\}|\\[nrt]|%[sdr]|[^\w{}\x80-\xff])*\Z"
+)
+_DOTTED: Final = re.compile(rb"(?:gen_ai|llm|prompts?|completions?|messages?|input|output)[\w.-]{0,60}\.\Z")
+_NOT_BY_HINT: Final = frozenset(
+    words("body data value url title result message document kwargs token text_format image template")
+)
+
+
+def _ordinary(value: bytes, voice: Voice | None, near: Near, name: bytes) -> bool:
+    """Whether a value is one that nobody said, going by how it looks and how sure its place is."""
+    if near is Near.CHAT:
+        return False
+    if voice is Voice.SURE:
+        return _FILE.match(value) is not None or _ASKS_PERSON.match(value) is not None
+    if near is Near.HINT:
+        by_name = voice is Voice.WEAK and name.decode("latin-1").lower() in _NOT_BY_HINT
+        return by_name or _FILE.match(value) is not None or _STATE.match(value) is not None
+    if _FILE.match(value) or _ORDINARY.match(value):
+        return True
+    return name.lower() in (b"question", b"generation") and _WORDS.search(value) is None
+
+
+def _string(data: bytes, key: int, opener: int, name: bytes, contexts: Contexts) -> list[Span]:
+    voice = voice_of(name)
+    if voice is None:
+        return _sentence(data, opener, name, contexts)
+    inside = said(data, opener, spill=voice is not Voice.WEAK or contexts.near(opener, opener) is Near.CHAT)
+    if inside is None:
+        return []
+    start, end = inside
+    value = data[start:end]
+    near = contexts.near(opener, end)
+    if data[key - 1 : key] == b"." and _DOTTED.search(data[max(0, key - 100) : key]):
+        near = Near.CHAT
+    if voice is Voice.WEAK and near is Near.NO:
+        return []
+    if not value.strip() or MARKER.fullmatch(value) or _ordinary(value, voice, near, name):
+        return []
+    if PLACEHOLDERS.match(value) or value == name or _excepted(data, key, end, name, value):
+        return []
+    return [Span(start, end, RULE)]
+
+
+def _excepted(data: bytes, key: int, end: int, name: bytes, value: bytes) -> bool:
+    """Names that mean something else just as often, and attributes of pages and styles."""
+    if _META.search(data[max(0, key - 320) : key]):
+        return True
+    if name == b"message":
+        return _CHATTY.search(data, max(0, key - 2000), end + 2000) is None
+    if name == b"token":
+        return data.find(b"logprob", end, end + 60) < 0
+    if name in _MEDIA:
+        return not value.startswith(b"data:") and not _LONG.match(value) and not _WORDS.search(value)
+    if name == b"system":
+        return value in (b"linux", b"darwin", b"windows")
+    return name == b"content" and data[end + 1 : end + 2] == b";" and data[key - 1 : key] in b" \t\n{;"
+
+
 _FACTS: Final = frozenset(
     b"message msg error errors reason detail details event level logger exception traceback stack file filename path function "
     b"module url method host service component user_agent timestamp time date created status state code type role name id model "
-    b"object version line source lineno exc info warning hint note remedy command cmd argv".split()
+    b"object version line source lineno exc info warning hint note remedy command cmd argv description".split()
 )
-_WORDS: Final = re.compile(rb"[A-Za-z\x80-\xff]{2,}[,;:.]? +[A-Za-z\x80-\xff]{2,}[,;:.]? +[A-Za-z\x80-\xff]{2,}")
+_SHORTEST_SENTENCE: Final = 12
 
 
-def _sentence(data: bytes, opener: int, name: bytes) -> list[Span]:
+def _sentence(data: bytes, opener: int, name: bytes, contexts: Contexts) -> list[Span]:
     """A sentence under a name that nobody knows, in the midst of a chat."""
     quote = quote_at(data, opener)
     if quote is None or name.lower() in _FACTS:
@@ -172,62 +313,45 @@ def _sentence(data: bytes, opener: int, name: bytes) -> list[Span]:
     end = string_end(data, quote)
     if end - quote.start < _SHORTEST_SENTENCE or not _WORDS.search(data, quote.start, end):
         return []
-    return [] if b"[redacted:" in data[quote.start : end] else [Span(quote.start, end, RULE)]
-
-
-_SHORTEST_SENTENCE: Final = 12
-
-
-def _closes(data: bytes, key: int, opener: int) -> bool:
-    """Whether the quote closes a string that the name stands in: `print("answer: ", text)`."""
-    mark = data[opener : opener + 1]
-    return mark in (b'"', b"'") and data[key : key + 1] == mark and mark not in data[key + 1 : opener]
-
-
-def _string(data: bytes, key: int, opener: int, name: bytes, *, near: bool) -> list[Span]:  # noqa: PLR0911 - exceptions, read from the top
-    quote = quote_at(data, opener)
-    if quote is None:
+    if contexts.near(opener, end, _VERY_NEAR) is not Near.CHAT or b"[redacted:" in data[quote.start : end]:
         return []
-    end = string_end(data, quote, spill=near)
-    value = data[quote.start : end]
-    if not value.strip() or MARKER.fullmatch(value):
-        return []
-    if not near and (_ORDINARY.match(value) or _META.search(data[max(0, key - 320) : key])):
-        return []
-    if name == b"message" and _CHATTY.search(data, max(0, key - 2000), end + 2000) is None:
-        return []
-    if name == b"token" and _LOGPROB.search(data, end, end + 60) is None:
-        return []
-    if name in _MEDIA and not value.startswith(b"data:") and not _LONG.match(value) and not _WORDS.search(value):
-        return []
-    if data[end + quote.escapes + 1 : end + quote.escapes + 2] == b";" and data[key : key + 1] in (
-        b" ",
-        b"\t",
-        b"\n",
-        b"{",
-        b";",
-    ):
-        return []  # a style sheet
-    if name == b"system" and value in (b"linux", b"darwin", b"windows"):
-        return []
-    return [Span(quote.start, end, RULE)] if end > quote.start else []
+    return [Span(quote.start, end, RULE)]
 
 
-_LOGPROB: Final = re.compile(rb"logprob")
-_CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")
-_MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
-_LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{8,}(?:\W{0,3}\Z|\.\.\.|\xe2\x80\xa6|[A-Za-z0-9+/=_-]{16})")
+_WHOLE: Final = frozenset((b"arguments", b"args", b"input", b"parameters", b"tool_input", b"input_value"))
+_LISTS: Final = frozenset(
+    words("""
+    content contents prompt prompts input inputs parts messages texts documents examples history chat_history conversation query
+    instructions text turns outputs output system passages sentences
+    """)
+)
+_DICT: Final = re.compile(rb"\{(?:\s|\\+[nrt])*(?:\\*[\"']|\w+[:=](?=[^{}\n]{0,60}[\"']))")
 
 
-def _container(data: bytes, opener: int, name: bytes, *, near: bool) -> list[Span]:
+def _container(data: bytes, opener: int, name: bytes, voice: Voice | None, contexts: Contexts) -> list[Span]:
+    if voice is None:
+        return []
     if data[opener : opener + 1] == b"{":
-        if near and name in _WHOLE:
-            end = bracket_end(data, opener, spill=True)
-            return [Span(opener, end, RULE)] if end - opener > 2 else []  # noqa: PLR2004 - `{}`
+        return _object(data, opener, name, contexts)
+    near = contexts.near(opener, opener)
+    listed = voice is Voice.SURE or name.decode("latin-1").lower() in _LISTS
+    if not listed or (voice is Voice.WEAK and near is Near.NO):
         return []
-    if name not in _LISTS or not (near or name in (b"content", b"prompt", b"prompts")):
+    found = _list_strings(data, opener)
+    if voice is Voice.PLAIN and near is Near.NO:
+        return [span for span in found if _WORDS.search(data, span.start, span.end)]
+    return [span for span in found if not _ordinary(data[span.start : span.end], voice, near, name)]
+
+
+def _object(data: bytes, opener: int, name: bytes, contexts: Contexts) -> list[Span]:
+    """The arguments of a tool, whatever their names."""
+    if name not in _WHOLE or not _DICT.match(data, opener):
         return []
-    return _list_strings(data, opener)
+    end = bracket_end(data, opener, spill=True)
+    near = contexts.near(opener, end)
+    if near is Near.NO or (near is Near.HINT and name in (b"parameters", b"input_value")):
+        return []
+    return [Span(opener, end, RULE)]
 
 
 _TOKEN: Final = re.compile(rb"""[\[\]{}()]|[bru]{0,2}\\{0,255}["']""")
@@ -263,131 +387,3 @@ def _list_strings(data: bytes, pos: int) -> list[Span]:
                 return found  # a list of objects
             pos = end + quote.escapes + len(quote.mark)
     return found
-
-
-_TUPLE: Final = (
-    rb"(?:^|[^\w])[\[(]\\*[\"']"
-    rb"(?:user|assistant|system|human|ai|developer)\\*[\"'][ \t]*,[ \t]*([bru]{0,2}\\*[\"'])"
-)
-TUPLE_TRIGGER: Final = _TUPLE
-
-
-def role_tuples(data: bytes) -> Iterator[Span]:
-    """`("user", "what they said")`."""
-    contexts = _Contexts(data)
-    matches = list(compiled(_TUPLE).finditer(data))
-    for match in matches:
-        quote = quote_at(data, match.start(1))
-        if quote is None:
-            continue
-        end = string_end(data, quote)
-        value = data[quote.start : end]
-        if re.fullmatch(_ROLES, value) or MARKER.fullmatch(value):
-            continue
-        if b" " in value or len(matches) > 1 or contexts.near(quote.start):
-            yield Span(quote.start, end, RULE)
-
-
-_LINE: Final = rb"(?m)^([ \t>|-]*)(?:role[ \t]*:[ \t]*\w+[ \t]*)?[\"']?(content|text|prompt|system|input|instructions|completion|output|message|query|response)[\"']?[ \t]*:[ \t]*(\S)"
-LINE_TRIGGER: Final = rb"(?m)^[ \t>-]*\"?role\"?[ \t]*:[ \t]*\"?" + _ROLES + rb"\b|^[ \t-]*messages:[ \t]*$"
-
-
-_NO_TEXT: Final = re.compile(
-    rb"[\[{]|(?:null|~|\d+)\s*(?:\n|\Z)|[A-Za-z_][\w.\[\]]*[ \t]*=[ \t]|(?:typing\.|t\.)?(?:str|int|float|bool|bytes|Any|None|Union|Optional|Iterable|List|Dict|Sequence|Literal|Callable|list|dict|tuple)\b[^\n]{0,120}(?:,|\]|omit|None)?[ \t]*(?:\n|\Z)"
-)
-
-
-def yaml_lines(data: bytes) -> Iterator[Span]:
-    """`content: ...` in YAML that has roles, with the deeper lines below it."""
-    contexts = _Contexts(data)
-    for match in compiled(_LINE).finditer(data):
-        pos = match.start(3)
-        if not contexts.near(pos) or quote_at(data, pos) is not None or _NO_TEXT.match(data, pos):
-            continue
-        indent = len(match.group(1) or b"")
-        below = block(data, pos, indent)
-        first = to_line_end(data, pos)
-        scalar = re.match(rb"[|>][+-]?\d?[ \t]*\Z", data[first.start : first.end])
-        start = below.start if scalar and below.end > below.start else first.start
-        end = max(first.end, below.end)
-        if not scalar and MARKER.fullmatch(data, start, end):
-            continue
-        while data[start : start + 1] in (b" ", b"\t"):
-            start += 1
-        if end > start and not MARKER.fullmatch(data, start, end):
-            yield Span(start, end, RULE)
-
-
-_TURN: Final = rb"(?m)(?:^|\\n)[ \t>]*(Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A)[ \t]*:"
-TRANSCRIPT_TRIGGER: Final = rb"(?m)(?:^|\\n)[ \t>]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude)[ \t]*:"
-_RECORD: Final = rb"(?m)^(?:Traceback |  File \"|\[?\d{4}-\d\d-\d\d|\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL)\b|[A-Za-z_.]+(?:Error|Exception)\b)"
-
-
-def transcripts(data: bytes) -> Iterator[Span]:
-    """`Human: ... Assistant: ...`, where both of them speak."""
-    turns = list(compiled(_TURN).finditer(data))
-    speakers = {turn.group(1) for turn in turns}
-    if not (
-        speakers & {b"Human", b"User", b"H"} and speakers & {b"Assistant", b"AI", b"Bot", b"ChatGPT", b"Claude", b"A"}
-    ):
-        return
-    for index, turn in enumerate(turns):
-        start = turn.end()
-        end = turns[index + 1].start() if index + 1 < len(turns) else len(data)
-        record = compiled(_RECORD).search(data, start, end)
-        end = end if record is None else record.start()
-        while start < end and data[start] in b" \t\r\n":
-            start += 1
-        while end > start and data[end - 1] in b" \t\r\n\"'":
-            end -= 1
-        if end > start and not MARKER.fullmatch(data, start, end):
-            yield Span(start, end, RULE)
-
-
-_TEMPLATES: Final = (
-    (rb"<\|im_start\|>\w+(?:\\n|\s)*", (b"<|im_end|>", b"<|im_start|>")),
-    (rb"<\|(?:user|assistant|system|prompter)\|>(?:\\n|\s)*", (b"<|", b"</s>")),
-    (rb"<\|start_header_id\|>\w+<\|end_header_id\|>(?:\\n|\s)*", (b"<|eot_id|>", b"<|start_header_id|>")),
-    (rb"<start_of_turn>\w+(?:\\n|\s)*", (b"<end_of_turn>", b"<start_of_turn>")),
-    (rb"\[INST\](?:\\n|\s)*", (b"[/INST]",)),
-    (rb"\[/INST\](?:\\n|\s)*", (b"[INST]", b"</s>")),
-    (
-        rb"### (?:Instruction|Input|Response|Human|Assistant|User|System)(?::|[ \t]*(?:\\n|\r?\n))(?:\\n|\s)*",
-        (b"### ", b"</s>"),
-    ),
-)
-TEMPLATE_TRIGGER: Final = b"|".join(b"(?:" + opening + b")" for opening, _ in _TEMPLATES)
-
-
-def templates(data: bytes) -> Iterator[Span]:
-    """Prompts as they are spelled for the model itself, between its control tokens."""
-    for opening, closings in _TEMPLATES:
-        matches = list(compiled(opening).finditer(data))
-        for index, match in enumerate(matches):
-            start = match.end()
-            limit = matches[index + 1].start() if index + 1 < len(matches) else len(data)
-            ends = [place for closing in closings if (place := data.find(closing, start, limit)) >= 0]
-            end = min(ends, default=limit)
-            record = compiled(_RECORD).search(data, start, end)
-            end = end if record is None else record.start()
-            while end > start and data[end - 1] in b" \t\r\n\"'":
-                end -= 1
-            if end > start and not MARKER.fullmatch(data, start, end):
-                yield Span(start, end, RULE)
-
-
-_PROMPT_LINE: Final = rb"(?m)^[ \t>]*(?:(?:system|user|full|final|raw|the|rendered|llm)[ _])?(?:[Pp]rompt|PROMPT|[Cc]ompletion|[Mm]odel (?:output|response)|[Uu]ser (?:message|input|query)|[Ss]ystem message)[ \t]*:[ \t]*(\S[^\n]*)"
-PROMPT_TRIGGER: Final = _PROMPT_LINE
-
-
-_NO_SENTENCE: Final = re.compile(
-    rb"\[redacted:|[{\[]|[\w.]+[\[(]|(?:str|bytes|bool|int|Any|None|list|dict|Callable|Union|Optional|Iterable)\b(?: \||[,)]| =|\[|\Z)"
-)
-
-
-def prompt_lines(data: bytes) -> Iterator[Span]:
-    """`Prompt: ...` at the beginning of a line, where a sentence follows."""
-    for match in compiled(_PROMPT_LINE).finditer(data):
-        value = (match.group(1) or b"").rstrip()
-        if value.count(b" ") >= 2 and not _NO_SENTENCE.match(value):  # noqa: PLR2004 - a sentence
-            yield Span(match.start(1), match.start(1) + len(value), RULE)

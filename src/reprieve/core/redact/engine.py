@@ -6,7 +6,7 @@ import bisect
 import functools
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact import chat, contexts, pii, structure, tables, vendors
+from reprieve.core.redact import chat, contexts, pii, structure, tables, talk, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
 from reprieve.core.redact.values import MARKER, forget
@@ -36,11 +36,12 @@ def _groups() -> tuple[tuple[tuple[bytes, Finder], ...], ...]:
     return (
         (
             (chat.TRIGGER, chat.spans),
-            (chat.TUPLE_TRIGGER, chat.role_tuples),
-            (chat.LINE_TRIGGER, chat.yaml_lines),
-            (chat.TRANSCRIPT_TRIGGER, chat.transcripts),
-            (chat.TEMPLATE_TRIGGER, chat.templates),
-            (chat.PROMPT_TRIGGER, chat.prompt_lines),
+            (talk.TUPLE_TRIGGER, talk.role_tuples),
+            (talk.LINE_TRIGGER, talk.yaml_lines),
+            (talk.TRANSCRIPT_TRIGGER, talk.transcripts),
+            (talk.TEMPLATE_TRIGGER, talk.templates),
+            (talk.PROMPT_TRIGGER, talk.prompt_lines),
+            (talk.OTHER_TRIGGER, talk.others),
             (contexts.KEY_TRIGGER, contexts.private_keys),
             (structure.FLAG_TRIGGER, structure.flags),
             (tables.INSERT_TRIGGER, tables.inserts),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact.chat import STRONG_NAMES, WEAK_NAMES
+from reprieve.core.redact.chat import Voice, voice_of
 from reprieve.core.redact.engine import scan
 from reprieve.core.redact.judge import harmless, telling
 from reprieve.core.redact.keys import Kind, kind_of
@@ -113,8 +113,9 @@ def _member(walk: _Walk, name: str, value: object, depth: int, place: _Place) ->
         rule = _taken_out(name, kind, value)
         if rule is not None:
             return walk.marker(rule)
-    weak = place is not _Place.ELSEWHERE and name in WEAK_NAMES
-    spoken = name in STRONG_NAMES or weak or (place is _Place.SAID and name not in _CHAT_FACTS)
+    voice = voice_of(name.encode("utf-8", "surrogatepass")[-200:])
+    weak = place is not _Place.ELSEWHERE and voice is Voice.WEAK
+    spoken = voice in (Voice.SURE, Voice.PLAIN) or weak or (place is _Place.SAID and name not in _CHAT_FACTS)
     if spoken and isinstance(value, str | bytes | bytearray):
         return walk.marker("chat") if value and not harmless(_bytes(value)) else walk.text(_text(value))
     listed = kind in (Kind.PASSWORD, Kind.TOKEN, Kind.PHRASE, Kind.HEADER) and isinstance(value, list | tuple | set)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from reprieve.core.redact.patterns import compiled
@@ -13,6 +14,13 @@ _SIGNS: Final = {
     b"&quot;": b'"', b"&apos;": b"'", b"&gt;": b">", b"&lt;": b"<", b"&amp;": b"&", b"&nbsp;": b" ", b"&#x22;": b'"', b"&#X22;": b'"', b"&#x27;": b"'",
     b"&#X27;": b"'", b"&#34;": b'"', b"&#39;": b"'", b"&#034;": b'"', b"&#039;": b"'", b"\\u0022": b'"', b"\\u0027": b"'", b"\\u0026": b"&",
     b"\\u003c": b"<", b"\\u003C": b"<", b"\\u003e": b">", b"\\u003E": b">", b"\\u003d": b"=", b"\\u003D": b"=",
+}  # fmt: skip
+
+# JSON in a URL or a form: only there do these signs stand for structure.
+_ENCODED: Final = rb"(?i)(?:%7B|%5B)(?:%20|%0A|%09|\+|%7B|%5B)*%22[^\s\"'<>]*"
+_PERCENT: Final = re.compile(rb"(?i)%(?:22|3A|2C|7B|7D|5B|5D|20|5C|0A)|\+")
+_PERCENT_SIGNS: Final = {
+    b"%22": b'\\\\"', b"%3A": b"  :", b"%2C": b"  ,", b"%7B": b"  {", b"%7D": b"}  ", b"%5B": b"  [", b"%5D": b"]  ", b"%20": b"   ", b"%5C": b"\\\\\\", b"%0A": b"   ", b"+": b" ",
 }  # fmt: skip
 
 
@@ -36,6 +44,11 @@ def view(data: bytes) -> bytes:
         for match in compiled(_ENTITIES).finditer(data):
             changed = bytearray(data) if changed is None else changed
             changed[match.start() : match.end()] = _sign(data[match.start() : match.end()])
+    if b"%22" in data:
+        for match in compiled(_ENCODED).finditer(data):
+            changed = bytearray(data) if changed is None else changed
+            stretch = bytes(changed[match.start() : match.end()])
+            changed[match.start() : match.end()] = _PERCENT.sub(lambda sign: _PERCENT_SIGNS[sign[0].upper()], stretch)
     if b"''" in data:
         changed = bytearray(data) if changed is None else changed
         _undouble(data, changed)
