@@ -77,6 +77,45 @@ def _made_up(value: bytes) -> bool:
     )
 
 
+def _no_test(value: bytes) -> bool:
+    """Whether the word after PASS is no test that passed."""
+    return (
+        _any(value)
+        and re.match(rb"(?i)test|[\w./-]+\.(?:js|jsx|ts|tsx|py|go|rb|php|sh)$|[\w./-]*/|[\w.]+::", value) is None
+    )
+
+
+def _no_url(value: bytes) -> bool:
+    return _any(value) and not value.startswith(b"//")
+
+
+def _command_word(value: bytes) -> bool:
+    """Whether this could be a password after AUTH: words in a sentence are not."""
+    return _word(value) and value.upper() not in _MECHANISMS and re.fullmatch(rb"[a-z]{1,9}", value) is None
+
+
+_ALGORITHMS: Final = re.compile(
+    rb"(?i)(?:sha|md|aes|base|utf|pbkdf|argon|oauth|rc|des|rsa|ed|x|v|http|ipv|scram-sha-|id|no|step|page|line|attempt|py|python)-?\d+\w*\Z"
+)
+
+
+def _stated(value: bytes) -> bool:
+    """Whether a word in a sentence about a password can only be one: letters and digits, and no algorithm."""
+    return len(value) > 4 and _made_up(value) and _ALGORITHMS.match(value) is None and _CODE.match(value) is None  # noqa: PLR2004
+
+
+def _link_code(value: bytes) -> bool:
+    """Whether a `code` in a link is more than a number or an error's name."""
+    if _digits_too(value):
+        return True
+    least = 6 if _made_up(value) else 10
+    return len(value) >= least and re.search(rb"[a-z]", value) is not None and not harmless(value)
+
+
+def _ticket(value: bytes) -> bool:
+    return re.search(rb"[A-F]", value) is not None
+
+
 def _no_port(value: bytes) -> bool:
     return _any(value) and re.fullmatch(rb"[\d.:/-]+(?:tcp|udp)?", value) is None
 
@@ -121,6 +160,8 @@ def _command(names: bytes, option: bytes, value: bytes = _ARGUMENT, check: Calla
     )
 
 
+_FIRST: Final = rb"(?:^|[\s>'\":\]*-]|\\+[rn])"
+_BREAK: Final = rb"(?:\r?\n|(?:\\+r)?\\+n)"
 _STRING: Final = rb"[bru]{0,2}\\*['\"]([^'\"\\\n]+)\\*['\"]"
 _SKIPPED: Final = rb"[bru]{0,2}\\*['\"][^'\"\n]*['\"]"
 _PROSE_WORD: Final = (
@@ -132,7 +173,7 @@ _SECRET_WORD: Final = rb"(?:(?:api|access|secret|private|signing|license|auth|en
 _PASSWORD_WORD: Final = rb"(?:pass ?(?:word|wd|phrase|code)|\bpwd|\bPIN|\bOTP|one-time code|access code)"
 _BEFORE: Final = rb"(?i)\b(?:with|using|bad|wrong|invalid|incorrect|tried|entered|old|new|current|temporary|initial|default|his|her|my|your|the) (?:the |a |temporary |new |old |initial |default )?"
 # A word without digits is a password only where the sentence ends with it or goes on about its fate.
-_AFTER: Final = rb"(?:[.,;)!]?(?:\s*$|\\n|\n)|[.,;)]\s|\)| (?:for|failed|rejected|refused|denied|and|is|was)\b)"
+_AFTER: Final = rb"(?:[.,;)!]?(?:\s*$|\\|\n|['\"])|[.,;)]\s|\)| (?:for|failed|rejected|refused|denied|and|is|was)\b)"
 
 
 def _rows() -> tuple[Context, ...]:
@@ -140,11 +181,13 @@ def _rows() -> tuple[Context, ...]:
     return (
         # URLs
         Context("url-credentials", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]*:([^\s\"'<>/\\]+)@", _user_info),
-        Context("url-credentials", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]+:([^\s\"'<>@:\d/][^\s\"'<>@]*)@[\w.-]+", _user_info),
+        Context("url-credentials", rb"[A-Za-z][\w+.-]*://[^\s/:@\"'<>\\]+:((?:\d*[^\s\"'<>@:\d/])[^\s\"'<>@]*)@[\w.-]+", _user_info),
+        Context("url-credentials", rb"[\w.-]+:([^\s\"'<>@/\\]+)@(?:tcp|unix|udp)\(", _user_info),
         Context("url-credentials", rb"://([A-Za-z0-9_~.-]{16,})(?::[^\s/@\"'<>\\]*)?@", _token),
         Context("url-credentials", rb"(?:thin:|oci:|\bsqlplus[ \t]+(?:-\w+[ \t]+)*|\b(?:imp|exp|expdp|impdp|rman|sqlldr)[ \t]+(?:userid=)?)[\w$#.-]+/([^\s@'\"\\]+)@", _any),
         Context("url-credentials", rb"%3A%2F%2F[^\s%&]*%3A([^\s&\"']+?)%40", _any),
-        Context("url-parameter", rb"[?&;](?i:code|key|sig|auth|hmac|ticket|state|hash|X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature|X-Goog-Credential|Signature|Policy|k)=([^\s&\"'<>\\#;,)\]}]+)", _digits_too),
+        Context("url-parameter", rb"[?&;](?i:key|sig|auth|hmac|ticket|state|hash|X-Amz-Signature|X-Amz-Credential|X-Amz-Security-Token|X-Goog-Signature|X-Goog-Credential|Signature|Policy|k)=([^\s&\"'<>\\#;,)\]}]+)", _digits_too),
+        Context("url-parameter", rb"[?&;]code=([^\s&\"'<>\\#;,)\]}]+)", _link_code),
         Context("url-parameter", rb"[?&;](?i:pass|pw|pwd)=([^\s&\"'<>\\#;]+)", _any),
         # headers and schemes without their name
         Context("basic-credentials", rb"(?i)\bbasic[ \t]+([A-Za-z0-9+/_-]{6,}={0,2})", _basic),
@@ -160,13 +203,28 @@ def _rows() -> tuple[Context, ...]:
         _command(rb"redis-cli|keydb-cli|valkey-cli", rb"(?:-a|--pass|--askpass)" + _GAP),
         _command(rb"ldap(?:search|add|modify|delete|passwd|whoami)", rb"-w" + _GAP),
         _command(rb"twine|cadaver|lftp", rb"-p" + _GAP),
-        _command(rb"curl|wget|http|https|xh|lftp|ncftp|grpcurl|ab|hey|siege", rb"(?:-u|--user|-a|--auth|--proxy-user|-U|-A|--proxy-auth)(?:" + _GAP + rb"|=)?", rb"\\*['\"]?[^\s:'\"\\]{0,80}:([^\s'\"\\]+)"),
+        _command(rb"curl|wget|http|https|xh|lftp|ncftp|grpcurl|ab|hey|siege", rb"(?:-u|--user|-a|--auth|--proxy-user|-U|-A|--proxy-auth)(?:" + _GAP + rb"|=)?", rb"\\*['\"]?[^\s:'\"\\]{0,80}:([^\s'\"\\]+)", _no_url),
+        _command(rb"lftp|ncftp|mirror", rb"(?:-u|--user)" + _GAP, rb"\\*['\"]?[^\s,:'\"\\]+,([^\s'\"\\]+)"),
         _command(rb"smbclient|rpcclient|net|winexe|mount\.cifs|smbmap", rb"-U" + _GAP, rb"\\*['\"]?[^\s%'\"]{1,80}%([^\s'\"\\]+)"),
         _command(rb"openssl|keytool|jarsigner", rb"(?:-passin|-passout|-pass|-password)" + _GAP, rb"\\*['\"]?pass:([^\s'\"\\]+)"),
         _command(rb"openssl|keytool|jarsigner", rb"(?:-storepass|-keypass|-srcstorepass|-deststorepass|-k|-K)" + _GAP),
-        _command(rb"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*" + _GAP + rb"\S+" + _GAP + rb"\S+" + _GAP),
+        _command(rb"htpasswd", rb"-[a-zA-Z]*b[a-zA-Z]*" + _GAP + rb"(?:-\S+" + _GAP + rb")*[^\s-]\S*" + _GAP + rb"\S+" + _GAP),
+        _command(rb"ldappasswd", rb"-[sa]" + _GAP),
+        _command(rb"ssh-keygen", rb"-[NP]" + _GAP),
+        _command(rb"swaks", rb"-ap" + _GAP),
+        _command(rb"(?:doctl|snyk|flyctl|netlify|vercel|railway|render) auth(?: init)?|vercel|netlify|kubeseal", rb"-t" + _GAP, check=_stated),
+        _command(rb"add-?auth-?token|ngrok authtoken|snyk auth|set-token|login-token", rb"", check=_stated),
+        _command(rb"rabbitmqctl|rabbitmqadmin|add_user|change_password|authenticate_user", rb"(?:add_user|change_password|authenticate_user)" + _GAP + rb"[^\s'\"]+" + _GAP),
+        _command(rb"config", rb"(?:--secret" + _GAP + rb"[\w:.-]+|http-basic\.[\w.-]+" + _GAP + rb"[^\s'\"]+)" + _GAP),
+        _command(rb"gh secret set|gh variable set|wrangler secret put", rb"(?:--body|-b)" + _GAP),
+        _command(rb"net use|net user|cmdkey", rb"(?i:/user:)\S+" + _GAP, check=_stated),
+        Context("command-line", rb"-D[\w.]*(?i:login|password|passwd|pwd|passphrase|secret|token|api_?key)=\\*['\"]?([^\s'\"\\]+)", _any),
+        Context("command-line", rb"\becho[ \t]+(?:-n[ \t]+)?\\*['\"]?[\w.-]+:([^\s'\"\\|]+)\\*['\"]?[ \t]*\|[ \t]*(?:sudo[ \t]+)?chpasswd", _any),
+        Context("command-line", rb"(?i)\bset (?:-[a-z]+ )+\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PWD|PASS)\w* \\*[\"']?([^\s\"'\\=]+)", _any),
+        Context("command-line", rb"(?i)\bname=[\w.-]*(?:password|passwd|secret|token|api_?key)[\w.-]*::([^\s'\"\\]+)", _any),
+        Context("command-line", rb"\bsecret_id\\*['\"]?[:=] ?\\*['\"]?([0-9a-f]{8}-[0-9a-f-]{27})", _any),
         _command(rb"snmp(?:walk|get|set|bulkwalk)", rb"-(?:c|A|X)" + _GAP),
-        _command(rb"aws configure set|npm config set|pip config set|git config|gcloud config set|poetry config|conda config|heroku config:set|vault login|gh secret set|doctl auth init",
+        _command(rb"aws configure set|npm config set|pip config set|git config|gcloud config set|conda config|heroku config:set|vault login",
                  rb"[^\s=]*(?i:secret|token|password|_auth|key)[\w.-]*" + _GAP, check=_word),
         _command(rb"vault login|op signin|bw unlock|infisical login", rb"(?:token=)?", check=_token),
         _command(rb"xfreerdp|winrs|rdesktop|cmdkey|mstsc|net use|schtasks|psexec", rb"(?i:/p:|/pass:|/rp |-p |-p:)"),
@@ -174,13 +232,20 @@ def _rows() -> tuple[Context, ...]:
         Context("command-line", _GAP + rb"(?:-u|-U|--user|--username|-l)(?:" + _GAP + rb"|=)?[^\s'\",|;]+" + _GAP + rb"(?:-p|-P|-w|--pass)" + _GAP + _ARGUMENT, _no_port),
         Context("command-line", rb"\bPASSWORD ?\(\\*['\"]([^'\"\\)]+)", _any),
         Context("command-line", rb"(?i)(?:user|role|login|grant)\b[^\n;]*? identified (?:with \S+ )?by (?:password )?\\*['\"]([^'\"\\]+)", _any),
+        Context("command-line", rb"(?i)(?:user|role|login|grant)\b[^\n;'\"]*? identified by (?:values )?([^\s;'\"\\,<$&:]+)", _word),
+        Context("command-line", rb"(?i)\bset password(?: for [^=\n;]+)? ?= ?(?:password ?\()?\\*['\"]([^'\"\\]+)", _any),
         Context("command-line", rb"(?i)(?:requirepass|masterauth)" + _GAP + rb"\\*['\"]?([^\s'\"\\]+)", _any),
         Context("command-line", rb"--from-literal[= ]\\*['\"]?[\w.-]+=([^\s'\"\\]+)", _any),
         # protocols
-        Context("password", rb"(?:^|[\s>'\":\]*-])PASS ([^\s'\"\\]+)", _any),
+        Context("password", _FIRST + rb"PASS ([^\s'\"\\]+)(?:\s*$|\r?\n|\\|['\"])", _no_test),
+        Context("password", rb"\bHELLO [23] AUTH \S+ ([^\s'\"\\]+)", _any),
+        Context("password", rb"(?i)\bACL SETUSER [^\n]*?[ '\"]>([^\s'\"\\]+)", _any),
+        Context("password", rb"(?:\b|\\n)AUTH" + _BREAK + rb"(?:\$\d+" + _BREAK + rb"[\w.@-]+" + _BREAK + rb")?\$\d+" + _BREAK + rb"([^\s'\"\\$]+)", _any),
+        Context("password", rb":\d{3,5} \(\S+\) ([0-9A-F]{32})\b", _any),
+        Context("password", rb"\bp4\b[^\n]*? login\b[^\n]*?\b([0-9A-F]{32})\b", _ticket),
         Context("password", rb"(?:^|[\s>'\":\]*-])(?i:AUTH) (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER|CRAM-MD5|NTLM)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
         Context("password", rb"\bAUTHENTICATE (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
-        Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?([^\s'\"\\]{4,})", _word),
+        Context("password", rb"(?:^|[>\"'\n]|\\n) *\\*\"?AUTH\\*\"? \\*\"?([^\s'\"\\]{4,})(?:\\|['\"]|\s*$|\r?\n)", _command_word),
         Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?[\w.-]+\\*\"? \\*\"?([^\s'\"\\=]{4,})(?:\\|['\"]|\s*$|\r?\n)", _word),
         Context("password", rb"\b334 [A-Za-z0-9+/= :]*(?:\\+r|\\+n|['\"]|\s|b'|[CS<>-]+:? |send: |=> |-> )*([A-Za-z0-9+/]{4,}={0,2})(?:[\\'\"\s]|$)", _challenge),
         Context("password", rb"(?:VXNlcm5hbWU6|UGFzc3dvcmQ6)[^A-Za-z0-9+/]{0,12}(?:\\+[rn]|['\"]|\s|\w+:[ '\"]*|[<>] )*([A-Za-z0-9+/]{4,}={0,2})", _challenge),
@@ -189,7 +254,7 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?m)^\s*[\w.*-]+:(?:\d{2,5}|\*):[^:\s/]+:[^:\s/]+:([^\s:]+)\s*$", _any),
         Context("password", rb"[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w@.-]+:([^\s:'\"\\,]+)", _any),
         Context("password", rb":\d{3,5}=[\w.@-]+:([0-9A-F]{32})\b", _any),
-        Context("command-line", rb"(?im)^[ \t]*(?:ENV|ARG|setenv|setx)[ \t]+\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PWD)\w*[ \t]+\\*[\"']?([^\s\"'\\=]+)", _any),
+        Context("command-line", rb"(?im)(?:^|[\"'>]|\\n)[ \t]*(?:ENV|ARG|setenv|setx)[ \t]+\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PWD)\w*[ \t]+\\*[\"']?([^\s\"'\\=]+)", _any),
         Context("password", rb"(?i)\b(?:(?:verification|security|one[- ]time|mfa|2fa|sms|log-?in|authentication|confirmation|access)[ -](?:code|pin|passcode|password)|otp(?: code)?)(?: (?:is|was|of))?:? (\d{4,8})\b", _any),
         # prose
         Context("password", rb"(?i)" + _PROSE_WORD + rb"s?(?: (?:is|was|of|set to|changed to|reset to|entered|provided|supplied|given|value|attempt|attempted|used|tried))?:?[ \t]+\\*[\"'`\x91\x92]([^\"'`\\\n]{2,200})\\*[\"'`]", _word),
@@ -197,14 +262,21 @@ def _rows() -> tuple[Context, ...]:
         Context("password", _BEFORE + _PASSWORD_WORD + rb":? \(?([A-Za-z-]{4,60})" + _AFTER, _word),
         Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([^\s'\"\\,;]*[0-9!@#$%^&*+_][^\s'\"\\,;]*)", _word),
         Context("password", rb"(?i)" + _PASSWORD_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to|reset to)(?: now)?:? ([A-Za-z-]{4,60})" + _AFTER, _word),
+        Context("password", rb"(?i)\b" + _PROSE_WORD + rb" (?:for|of) \S+: ([^\s'\"\\,;]+)", _stated),
+        Context("password", rb"(?i)\b" + _PROSE_WORD + rb" ([A-Za-z0-9!@#$%^&*+_-]*[A-Za-z][0-9!@#$%^&*+_]+[A-Za-z0-9!@#$%^&*+_-]*)", _stated),
+        Context("password", rb"(?i)" + _SECRET_WORD + rb"\\*['\"]?,?(?::? (?:with|has|invalid|mismatch|incorrect|value|got|received|provided|given|for|is|was|rejected|expected|option|argument|bad|wrong))+:? \\*['\"]([^\s'\"\\]{5,})\\*['\"]", _stated),
+        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to)(?: now)?:? ([^\s'\"\\,;]+)", _stated),
         Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _made_up),
-        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|for \S+|id|starting with|named?))*[:=]?[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/_-][A-Za-z0-9_.~+/=-]{9,})", _token),
+        Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: for \S+:|(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|starting with|named?))*[:=]?)[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/_-][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
         Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
         Context("token-pair", rb"(?i)basic_?auth\w*\([^()'\"]*\\*['\"][^'\"]*['\"][ \t]*,[ \t]*(?:password=)?\\*['\"]([^'\"\\]+)", _any),
         Context("password", rb"(?i)SecureString[ \t]+(?:-String[ \t]+)?\\*['\"]([^'\"\\]+)", _any),
+        Context("password", rb"(?i)SecureString[ \t]+(?:-String[ \t]+)?([^\s'\"\\$(-][^\s'\"\\]*)", _any),
+        Context("secret", rb"\bkey=(?:bytearray|bytes|bytes\.fromhex)\(" + _STRING, _any),
+        Context("password", rb"\bSecret(?:Str|Bytes|String)?\(" + _STRING, _any),
         Context("password", rb"(?i)\b(?:[sg]et|check|verify|change|reset|validate|compare)_?password\(" + _STRING + rb"[ \t]*\)", _any),
-        Context("token-pair", rb"(?i)(?:log_?in|log_?on|sign_?in|authenticate|ldap_bind|simple_bind(?:_s)?|ftp_login|basic_?auth|DigestAuth|NTLMAuth|proxy_?auth|add_password)\((?:[\w.]+[ \t]*,[ \t]*)?" + _SKIPPED + rb"[ \t]*,[ \t]*(?:password=)?" + _STRING, _any),
+        Context("token-pair", rb"(?i)(?:log_?in|log_?on|sign_?in|authenticate|ldap_bind|simple_bind(?:_s)?|ftp_login|basic_?auth|NetworkCredential|PasswordCredential|DigestAuth|NTLMAuth|proxy_?auth|add_password)\((?:[\w.]+[ \t]*,[ \t]*)?" + _SKIPPED + rb"[ \t]*,[ \t]*(?:password=)?" + _STRING, _any),
         Context("token-pair", rb"(?i)(?:__construct|mysqli?_connect|mysqli|pg_connect|oci_connect|getConnection|pymysql\.connect|create_connection)\(" + _SKIPPED + rb"[ \t]*,[ \t]*" + _SKIPPED + rb"[ \t]*,[ \t]*" + _STRING, _any),
         Context("token-pair", rb"AKIA[A-Z0-9]{12,}[^A-Za-z0-9]{1,8}([A-Za-z0-9+/]{40})\b", _any),
         Context("aws-secret", rb"(?i)aws\w{0,30}[^\w\n]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/]|$)", _token),

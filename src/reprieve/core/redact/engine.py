@@ -6,7 +6,7 @@ import bisect
 import functools
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact import chat, contexts, pii, structure, tables, talk, vendors
+from reprieve.core.redact import chat, contexts, echoes, pii, structure, tables, talk, vendors
 from reprieve.core.redact.patterns import gate
 from reprieve.core.redact.secrets import NONE
 from reprieve.core.redact.values import MARKER, forget
@@ -44,6 +44,9 @@ def _groups() -> tuple[tuple[tuple[bytes, Finder], ...], ...]:
             (talk.OTHER_TRIGGER, talk.others),
             (contexts.KEY_TRIGGER, contexts.private_keys),
             (structure.FLAG_TRIGGER, structure.flags),
+            (echoes.ECHO_TRIGGER, echoes.echoes),
+            (echoes.MARKUP_TRIGGER, echoes.neighbours),
+            (echoes.ROW_TRIGGER, echoes.rows),
             (tables.INSERT_TRIGGER, tables.inserts),
             (tables.TABLE_TRIGGER, tables.tables),
             (tables.SHEET_TRIGGER, tables.sheets),

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Final, assert_never
 
-from reprieve.core.redact.keys import Kind
+from reprieve.core.redact.keys import Kind, kind_of
 from reprieve.core.redact.values import MARKER, Value, line_start
 
 _WORDS: Final = frozenset(
@@ -19,15 +19,15 @@ _WORDS: Final = frozenset(
     b"reset policy protected hash manager prompt field value values key keys char character literal error errors failed "
     b"failure mismatch provided supplied given used ok default off enabled disabled optional[str] str|none too unexpected "
     b"callable protocol mapping dict list tuple set sequence iterable awaitable default_factory required. header headers "
-    b"cookie cookies session via per has_been verification validation parser stream type: count limit budget".split()
+    b"cookie cookies session via per has_been verification validation parser stream type: count limit budget await async new yield return typeof const let var".split()
 )
 _MASK: Final = re.compile(
     rb"[*\xe2\x80\xa2\xc2\xb7xX.#_\- ]+\Z|[^\s*]{0,8}\*{3,}[^\s*]{0,8}\Z|\.{3}|<[^<>]{0,60}>\Z|\[[A-Za-z_ -]{1,30}\]\Z"
 )
 _TEMPLATE: Final = re.compile(
-    rb"(?:%[sdr]|\{\d*\})(?:[:@/ ](?:%[sdr]|\{\d*\}))*\Z|\W{1,3}\Z|\$\d+\Z|:[a-z_]+\Z|\?\Z|(?i:your[_-])|\$\{|\$\(|\{\{|\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}\Z|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
+    rb"(?:%[sdr]|\{\d*\})(?:[:@/ ](?:%[sdr]|\{\d*\}))*\Z|\W{1,3}\Z|\$\d+\Z|:[a-z_]+\Z|\?\Z|(?i:your[_-])|\$\{|\$\(|\{\{|(?:\{[A-Za-z_][\w.!:()\[\]'\" -]{0,60}\}[:@/ .-]{0,3})++\Z|%\(|%[sdrvq]\Z|\$[A-Za-z_]\w{0,60}(?:\Z|->|\[|::)|%[A-Z_]{2,40}%\Z|<%|\*\*?[a-z_]+\Z|@\{|env:|vault:|\$\$|arn:aws"
 )
-_CALL: Final = re.compile(rb"(?:await |not |lambda)|[A-Za-z_][\w.]{0,80}[(\[]")
+_CALL: Final = re.compile(rb"(?:await |not |lambda)|\$?[A-Za-z_][\w.]{0,80}[(\[]")
 _DOTTED: Final = re.compile(rb"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z")
 _NAME: Final = re.compile(rb"[A-Za-z_]\w*\Z")
 _DIGIT: Final = re.compile(rb"[0-9]")
@@ -78,7 +78,7 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
     content = data[value.start : value.end]
     if harmless(content) or harmless(content.strip(b" \t\\\"'")):
         return kind is Kind.PASSWORD and value.quoted and content.lower() in _CHOSEN
-    if not value.quoted and is_code(data, key_start, name, value):
+    if (not value.quoted and is_code(data, key_start, name, value)) or _ELSE.match(b"%b=%b" % (name, content)):
         return False
     match kind:
         case Kind.PASSWORD:
@@ -87,7 +87,8 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
             )
             verdict = not talk and _password(name, content)
         case Kind.TOKEN:
-            sentence = not value.quoted and content.isalpha() and _SENTENCE.match(data, value.end) is not None
+            follows = _TITLED if content.istitle() else _SENTENCE
+            sentence = not value.quoted and content.isalpha() and follows.match(data, value.end) is not None
             verdict = not sentence and _token(name, content, quoted=value.quoted)
         case Kind.STRICT:
             verdict = _strict(name, content)
@@ -104,16 +105,26 @@ def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) 
     return verdict
 
 
+# A mail server's offers, an issue's number and a test's result.
+_ELSE: Final = re.compile(
+    rb"(?i:[\w-]*auth)=(?:LOGIN|PLAIN|XOAUTH2?|OAUTHBEARER|CRAM-MD5|NTLM|GSSAPI|DIGEST-MD5|EXTERNAL)\Z|(?i:\w*ticket)=[A-Z]{2,10}-\d{1,7}\Z"
+    rb"|PASS=(?:[Tt]est|spec|[\w/.-]*[/.](?:test|spec)|[\w./-]+\.(?:js|ts|tsx|py|go|rb)\b)"
+)
+
+
 def _strict(name: bytes, content: bytes) -> bool:
     if _FILE.match(content) or (_UUID.match(content) and not name.lower()[1:].endswith(b"key")):
         return False
     if _HEX.match(content) and not _SECRET_NAME.search(name):
         return False
+    if name.lower().endswith(b"pat") and not content.replace(b"-", b"").replace(b"_", b"").isalnum():
+        return False  # a pattern
     return random_looking(content)
 
 
 _BRIEF: Final = (b"pass", b"pwd", b"pw")
 _SENTENCE: Final = re.compile(rb" [a-z]+(?: |\.|,|\Z)")
+_TITLED: Final = re.compile(rb" [A-Za-z]+(?: |\.|,|\Z)")
 _SCHEMES: Final = re.compile(rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|aws4\S*|key|bot|oauth)[ \t]+\S")
 
 
@@ -124,15 +135,23 @@ def _quoted_header(name: bytes, content: bytes) -> bool:
     return not name.lower().endswith((b"cookie", b"cookies")) or b"=" in content or random_looking(content)
 
 
+def _one_word(content: bytes) -> bool:
+    """Whether nothing but one long word follows the scheme, and none of those that sentences go on with."""
+    return content.isalpha() and len(content) >= _SHORTEST_RANDOM and not harmless(content)
+
+
 def _header(data: bytes, key_start: int, name: bytes, value: Value) -> bool:
     """Whether the rest of a line is a header's value, and not a sentence or an expression."""
     content = data[value.start : value.end]
-    if _SCHEMES.match(content) and not _WORDS_ONLY.match(content):
+    scheme = _SCHEMES.match(content)
+    if scheme is not None and (not _WORDS_ONLY.match(content) or _one_word(content[scheme.end() - 1 :])):
         return True
     if any(random_looking(part) for part in content[:200].split(None, 4)[:4]):
         return True
     first = content.split(None, 1)[0].rstrip(b",);:")
     if is_code(data, key_start, name, Value(value.start, value.start + len(first), quoted=False)) or harmless(first):
+        return False
+    if b"_" in first and _NAME.match(first) and _DIGIT.search(first) is None:
         return False
     if name.lower().endswith((b"cookie", b"cookies")):
         return b"=" in content
@@ -152,7 +171,7 @@ def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:  # noqa: PLR09
         return False
     if _NUMBER.match(content):
         return content.isdigit() and len(content) > 5 and not name.lower().endswith(b"s")  # noqa: PLR2004 - a code
-    if _same_word(name, content):
+    if _same_word(name, content) or (_TERM.match(content) and kind_of(content) is not None):
         return False
     if _FILE.match(content) and b"?" not in content:
         return False
@@ -165,13 +184,15 @@ def _token(name: bytes, content: bytes, *, quoted: bool) -> bool:  # noqa: PLR09
     return True
 
 
+_TERM: Final = re.compile(rb"[A-Za-z]+(?:[_-][A-Za-z]+)+\Z|[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\Z")
+"""A name of two words or more: under a name, it is the name of another field."""
 _UNLIKELY: Final = (b"credentials", b"credential", b"creds", b"auth", b"ticket", b"bearer", b"csrf")
 """Names whose values nobody makes up as a word."""
 
 
 def _same_word(name: bytes, content: bytes) -> bool:
     """Whether a value only repeats its name: `API_KEY = "api_key"`."""
-    return content.lower().replace(b"-", b"_") == name.lower().replace(b"-", b"_")
+    return name.lower().replace(b"-", b"_").endswith(content.lower().replace(b"-", b"_"))
 
 
 _CONSTANT: Final = re.compile(rb"[A-Z]+(?:_[A-Z]+)+\Z")
@@ -190,9 +211,15 @@ def _person(name: bytes, content: bytes) -> bool:
     )
 
 
-_KEYWORDS: Final = re.compile(rb"[ \t]+(?:(?:or|and|if|else|is|in|not|for|as)\b|[+*%/|] )")
+_KEYWORDS: Final = re.compile(rb"[ \t]+(?:(?:or|and|if|else|is|in|not|for|as)\b|[+*%/|=] )")
 _IN_TRACEBACK: Final = re.compile(rb'\s*File "[^"\n]*", line \d+')
-_ARGUMENTS: Final = re.compile(rb"[\w\]]\((?:[^()]|\([^()]*\))*\Z|^[ \t]*(?:[a-z_]+=[^=]*,[ \t]*)*\Z")
+_ARGUMENTS: Final = re.compile(rb"[\w\]]\((?:[^()]|\([^()]*\))*\Z")
+_CONTINUED: Final = re.compile(rb"[ \t]+(?:[a-z_]+=[^=]*,[ \t]*)*\Z")
+_REPR: Final = re.compile(rb"\b[A-Z]\w*\([^()'\"]*\Z")
+"""A class, as Java, Kotlin and Scala show its values; in code one passes variables on by their own names."""
+_PASSED_ON: Final = re.compile(rb"\b(\w+)[ \t]*=[ \t]*\1\b|self|\w\.\w")
+_STATEMENT: Final = re.compile(rb" {4,}(?:(?:const|let|var) )?\Z")
+_MINIFIED: Final = re.compile(rb"[A-Za-z_$]{1,2}[})\],;]")
 _ROOTS: Final = (
     b"self.",
     b"cls.",
@@ -224,9 +251,9 @@ _ROOTS: Final = (
 def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:  # noqa: PLR0911 - signs of code, read from the top
     """Whether a bare value is an expression: a call, an attribute, a variable of the same name."""
     content = data[value.start : value.end]
-    if _CALL.match(content) or content.startswith(_ROOTS):
+    if _CALL.match(content) or content.startswith(_ROOTS) or _MINIFIED.match(content):
         return True
-    if _DOTTED.match(content) and _DIGIT.search(content) is None:
+    if _DOTTED.match(content) and (_DIGIT.search(content) is None or content.endswith(b"." + name)):
         return True
     if data[value.end : value.end + 1] in (b"(", b"[") or content[:1] in b"&*!~-+([{@|=/":
         return _DIGIT.search(content) is None or content[:1] in b"([{"
@@ -237,11 +264,34 @@ def is_code(data: bytes, key_start: int, name: bytes, value: Value) -> bool:  # 
         return True
     if data[key_start - 1 : key_start] == b"." and data[value.start - 1 : value.start] == b" ":
         return _DIGIT.search(content) is None
-    if len(low) > 2 and (low in own or own in low) and _DIGIT.search(content) is None:  # noqa: PLR2004 - `pw`
+    plain = own.replace(b"_", b"")
+    if data[key_start - 1 : key_start] in (b"'", b'"') and b"_" in low and kind_of(content) is not None:
+        return True  # a mapping's values are quoted: this one is a variable
+    if len(low) > 2 and (low in own or own in low or plain in low) and _DIGIT.search(content) is None:  # noqa: PLR2004 - `pw`
         return True
     if _DIGIT.search(content) is not None or name.isupper():
         return False
     return _expression(data, key_start, value.end)
+
+
+_SHORT_NAME: Final = 11
+_PLAIN_NAMES: Final = re.compile(
+    rb"(?i)pass|pwd|secret|token|key|auth|cred|user|name|conf|value|param|text|str|bytes|data|hash"
+)
+
+
+def _shown(data: bytes, left: bytes, key_start: int, end: int) -> bool:
+    """Whether a call is one that a log shows, with values and not with variables: `Config(user=bob, password=...)`."""
+    pair = data[key_start:end]
+    word = pair.rpartition(b">" if b"->" in pair else b"=")[2].strip()
+    opened = _REPR.search(left)
+    return (
+        opened is not None
+        and len(word) >= _SHORTEST_RANDOM - 1
+        and word.isalpha()
+        and _PLAIN_NAMES.search(word) is None
+        and _PASSED_ON.search(left, opened.start()) is None
+    )
 
 
 def _expression(data: bytes, key_start: int, end: int) -> bool:
@@ -252,7 +302,15 @@ def _expression(data: bytes, key_start: int, end: int) -> bool:
         return False  # inside a literal
     left = before.rstrip(b" \t")
     right = data[end : end + 12]
-    if _KEYWORDS.match(right) or (right[:1] in (b",", b")") and _ARGUMENTS.search(left)):
+    if _KEYWORDS.match(right):
         return True
+    if right[:1] in (b",", b")") and (_ARGUMENTS.search(left) or _CONTINUED.match(before)):
+        return not _shown(data, left, key_start, end)
+    if (
+        _STATEMENT.match(before)
+        and data[key_start:end].count(b" = ") == 1
+        and right[:1] in (b"", b"\r", b"\n", b";", b",")
+    ):
+        return end - data.find(b" = ", key_start) < _SHORT_NAME or b"_" in data[data.find(b" = ", key_start) : end]
     above = line_start(data, max(0, line - 1))
     return bool(_IN_TRACEBACK.match(data, above, max(above, line))) and before[:4].isspace()

@@ -50,6 +50,7 @@ _STRONG: Final = frozenset(names.STRONG)
 _KEYS_TO_NOTHING: Final = frozenset(names.KEYS_TO_NOTHING)
 _PLAIN_ALONE: Final = frozenset(names.PLAIN_ALONE)
 _COUNTED: Final = frozenset(names.COUNTED)
+_NOTHING: Final = frozenset(names.NOTHING)
 _PASSES: Final = frozenset(("render", "first", "second", "low", "high", "band", "by"))
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9]+")
@@ -62,6 +63,8 @@ def kind_of(name: bytes) -> Kind | None:
     spaced = _CAMEL.sub("_", name.decode("latin-1"))
     words = [part.lower() for part in _SEPARATOR.split(spaced) if part]
     whole = "_".join(words)
+    if whole in _NOTHING:
+        return None
     known = TERMS.get(whole) or (_ONE_WORD.get(whole) if len(words) == 1 else None)
     if known is not None:
         return known
@@ -80,6 +83,8 @@ def _by_ending(words: list[str]) -> Kind | None:
     for term, kind in _ENDINGS.items():
         if last.endswith(term):
             return kind
+    if last.endswith("pass") and last not in _NOTHING:
+        return Kind.PASSWORD
     return Kind.STRICT if last not in _ABOUT and _STRONG.intersection(words) else None
 
 

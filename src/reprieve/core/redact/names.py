@@ -14,7 +14,7 @@ CHOSEN: Final = words("""
     password passwd passwort pwd pass pw psw passcode passw kennwort contrasena senha mot_de_passe wachtwoord
     pin pin_code cvv cvc cvv2 cvc2 security_code otp totp mfa_code otp_code verification_code one_time_code
     auth_code sms_code backup_code recovery_code login_code 2fa_code requirepass masterauth sshpass ldappass mysqlpass smtppass ftppass mailpass adminpass redispass pgpass storepass keypass
-    p4passwd userpass dbpass rootpass security_answer
+    p4passwd userpass dbpass rootpass security_answer magic_code magic_link_code
 """)
 """What a person chooses or types: weak as a rule."""
 PHRASES: Final = words("""
@@ -34,13 +34,14 @@ ISSUED: Final = words("""
     password_hash passwd_hash basic_auth auth_header secret_value secret_string secretstring private_token
     job_token deploy_token id_token session_token vault_token bot_token user_token api_token api_secret
     app_secret shared_secret hmac_secret webhook_secret jwt_secret cookie_secret session_secret secret_key_base
-    encryption_secret _authtoken _auth
+    encryption_secret _authtoken _auth code_verifier device_code saml_response samlresponse saml_assertion
+    personal_access_token userpassword
 """)
 """What a machine makes: long and random as a rule."""
 UNSURE: Final = words("""
     session session_id sessionid sid phpsessid jsessionid asp_net_sessionid connect_sid sessid sig signature
     x_amz_signature x_amz_credential x_amz_security_token x_goog_signature x_goog_credential hmac sas assertion
-    key host_key public_token publishable_key anon_key device_token push_token
+    key host_key public_token publishable_key anon_key device_token push_token pat
 """)
 """Secret only where the value looks random."""
 HEADERS: Final = words("""
@@ -48,7 +49,7 @@ HEADERS: Final = words("""
     x_csrf_token x_xsrf_token x_vault_token x_gitlab_token x_shopify_access_token x_goog_api_key x_functions_key
     ocp_apim_subscription_key private_token_header x_authorization x_forwarded_authorization api_key_header
     x_hub_signature x_hub_signature_256 x_slack_signature stripe_signature x_twilio_signature
-    www_authenticate_token dd_api_key dd_application_key x_api_token x_token apikey_header set_cookie2
+    x_honeycomb_team x_jfrog_art_api x_j_frog_art_api www_authenticate_token dd_api_key dd_application_key x_api_token x_token apikey_header set_cookie2
 """)
 """Headers whose whole value goes."""
 PEOPLE: Final = words("""
@@ -120,6 +121,10 @@ PLAIN_ALONE: Final = words("""
 """)
 """Terms that say nothing at the end of a longer name: `error_code`."""
 COUNTED: Final = words("""
-    public no num max min n total is has next per cost page
+    public no num max min total is has next per cost page continuation idempotency pagination paging cursor
 """)
-"""Before a term, these make it a number or a question: `max_token`, `has_secret`."""
+"""Before a term, these make it a number, a place or a question: `max_token`, `next_token`, `has_secret`."""
+NOTHING: Final = words("""
+    client_request_token output_token input_token pass_through bypass compass surpass trespass overpass underpass encompass
+""")
+"""Names that only sound like secrets."""

@@ -15,6 +15,7 @@ from reprieve.core.redact.values import (
     bare,
     block,
     bracket_end,
+    escaped_block,
     line_start,
     personal,
     phrase,
@@ -25,6 +26,7 @@ from reprieve.core.redact.values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from re import Match
 
 _KEY_OWNERS: Final = (
     rb"api|access|secret|private|signing|signature|encryption|encrypt|master|account|shared|auth|licen[sc]e|service|"
@@ -37,9 +39,9 @@ _NAME_OWNERS: Final = (
     rb"guest|beneficiary|contact|recipient|sender|display|client|owner|person|street|vor|nach"
 )
 WORDS: Final = (
-    rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
+    rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|(?-i:[a-z]P[wW]\b)|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
     rb"jwt|bearer|mnemonic|seed[_ -](?:phrase|words)|recovery[_ -]phrase|ticket|conn(?:ection)?_?str|assertion|requirepass|"
-    rb"sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
+    rb"_pat\b|\bpat\b|code_verifier|device_code|saml_?response|x-honeycomb-team|x-jfrog-art-api|sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
     rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|\w[_-]key\b|(?-i:[a-z]Key\b)|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
     rb"(?:" + _NAME_OWNERS + rb")[_ -]?name|cardholder|account_?holder|card_?holder|beneficiary|contact_?person|"
     rb"birth|\bdob\b|_dob\b|geburtsdatum|street|address|postal|postcode|zip_?code|passport|national_?(?:id|insurance)|\bnino?\b|"
@@ -51,8 +53,13 @@ WORDS: Final = (
 )
 _QUOTES: Final = rb"(?:[\\\"'`]|&quot;|&#3[49];|%22|%27|u002[27])"
 _CLOSE: Final = _QUOTES + rb"*(?:\]|%5[Dd])*"
-_ASSIGN: Final = _CLOSE + rb"[ \t]*(?:=>|:=|->|[:=]|%3[AaDd])[ \t]*"
-_PAIR: Final = _QUOTES + rb"+[ \t]*,[ \t]*"
+# `**Password:** x`, `PASSWORD ?= x`, `userPassword:: x` and `Password { get; set; } = "x"` are assignments too.
+_ASSIGN: Final = (
+    _CLOSE
+    + rb"(?:\*{1,3}|_{2})?[ \t]*(?:\{[ \t]*get;[^{}\n]*\}[ \t]*)?"
+    + rb"(?:=>|:=|->|[?|]{1,2}=|::[ \t]|[:=](?:\*{2,3}[ \t])?|%3[AaDd])[ \t]*"
+)
+_PAIR: Final = _QUOTES + rb"*[ \t]*,[ \t]*"
 _NAMED: Final = (
     rb"(?:"
     + _QUOTES
@@ -77,7 +84,7 @@ FLAG_TRIGGER: Final = _FLAG
 
 _IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _ANNOTATION: Final = re.compile(
-    rb"string\(\d+\)\s*|[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*"
+    rb"(?:\s|\\++[nrt])*+string\(\d+\)\s*|[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*"
 )
 _WRAPPER: Final = re.compile(rb"[A-Za-z_][\w.]{0,40}\((?=[bru]{0,2}\\*[\"'])")
 _SECRET_WRAPPER: Final = re.compile(
@@ -86,12 +93,18 @@ _SECRET_WRAPPER: Final = re.compile(
 _SCHEME: Final = re.compile(
     rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|ntlm|hawk|aws4-hmac-sha256|genie-?key|bot|oauth|key|splunk|sso-key|dpop|jwt|session|private-token|macaroon|googlelogin|sharedkey\w*|hmac\w*)[ \t:=]+(?=\S)"
 )
+_DEFAULT: Final = re.compile(rb"[^}\s\"'\\]*")
+_LOOK_UP: Final = re.compile(
+    rb"(?i)(?:p?flags?|viper|click|typer|argparse)\.|[\w.]*(?:get|load|fetch|read|require|look_?up|resolve|find|env)(?:[_.(]|(?-i:[A-Z]))"
+)
+_BYTES: Final = re.compile(rb"(?:bytearray|bytes|Buffer\.from)\(")
 _DIGEST: Final = re.compile(rb"(?i)digest ")
 _QUOTE: Final = re.compile(rb"""\\*["']""")
-_NEXT_LINE: Final = re.compile(rb"[ \t]*\r?\n([ \t]*)")
+_NEXT_LINE: Final = re.compile(rb"[ \t]*(?:\r?\n|(?:\\++r)?\\++n)([ \t]*)")
 _LIST_ITEM: Final = re.compile(rb"(?:[\s,]|\\++[nrt])*+")
 _FIELD: Final = re.compile(rb"[\w.-]{1,60}[ \t]*[:=]|- ")
-_BLOCK: Final = re.compile(rb"[|>][+-]?\d?[ \t]*\r?\n")
+_BLOCK: Final = re.compile(rb"[|>][+-]?\d?[ \t]*(?:\r?(\n)|(?=\\++[nr]))")
+_LINE_BREAK: Final = re.compile(rb"\\++n")
 
 RULES: Final = {
     Kind.PASSWORD: "password",
@@ -104,6 +117,12 @@ RULES: Final = {
 }
 
 
+# The name of a resource, and a parameter that a docstring describes, are followed by no value.
+_NO_KEY: Final = re.compile(
+    rb"\barn:[\w-]+:[\w:/-]*\Z|[:@](?:param|type|arg|keyword|key|ivar|var)[ \t]+(?:[\w\[\], |.]+[ \t]+)?\Z"
+)
+
+
 def spans(data: bytes) -> Iterator[Span]:
     """Every value that its name gives away."""
     pattern = compiled(KEY)
@@ -111,13 +130,13 @@ def spans(data: bytes) -> Iterator[Span]:
     while (match := pattern.search(data, pos)) is not None:
         start, end, after = match.start(1), match.end(1), match.end()
         pos = after
-        if match.start(5) >= 0 and not _opens_element(data, start):
+        if match.start(5) >= 0 and not _opens_element(data, start, after):
             continue
         start, name = _whole_name(data, start, end)
         if data.startswith(b"[redacted:", start - 10) or (match.start(5) >= 0 and random_looking(name)):
             continue
         kind = kind_of(name)
-        if kind is None or data[after : after + 1] in (b":", b"="):
+        if kind is None or data[after : after + 1] in (b":", b"=") or _NO_KEY.search(data, max(0, start - 80), start):
             continue
         if match.start(2) >= 0 and data[after - 1 : after] in (b"\n", b"n") and not _is_part(data, start):
             continue
@@ -166,19 +185,29 @@ def _whole_name(data: bytes, start: int, end: int) -> tuple[int, bytes]:
         and before[-left : len(before) - left + 1] in (b"n", b"r", b"t")
     ):
         left -= 1
+    if left >= len(b"-D") and before[-left:].startswith(b"-D"):
+        left -= 2  # a property of Java's: `-Dapi_key=...`
     return start - left, data[start - left : end]
 
 
+_ANOTHER: Final = re.compile(rb"""\\*["']\s*,\s*\\*["']""")
+_DIGIT: Final = re.compile(rb"[0-9]")
 _SOME_VALUE: Final = re.compile(rb"[^\n\"']{0,80}[0-9= ]")
 
 
 def _is_pair(data: bytes, start: int, after: int, kind: Kind) -> bool:
     """Whether a quoted name begins a tuple, a call or an option: in a list of names the next one is no value."""
-    before = data[max(0, start - 300) : start].rstrip(b"\\\"'`bu")
-    if before[-1:] in (b"(", b"[") or data[start : start + 1] == b"-":
-        return True
     quote = quote_at(data, after)
-    return kind is Kind.HEADER and quote is not None and _SOME_VALUE.match(data, quote.start) is not None
+    if quote is None:
+        return False
+    if data[start : start + 1] == b"-" or data[start - 1 : start] == b"{":
+        return True
+    before = data[max(0, start - 300) : start].rstrip(b"\\\"'`bu")
+    if before[-1:] in (b"(", b"[") and before != data[max(0, start - 300) : start]:
+        end = string_end(data, quote)
+        # With a third string it is a list of names, or a function's arguments.
+        return not _ANOTHER.match(data, end) or _DIGIT.search(data, quote.start, end) is not None
+    return kind is Kind.HEADER and _SOME_VALUE.match(data, quote.start) is not None
 
 
 def _is_part(data: bytes, start: int) -> bool:
@@ -208,15 +237,19 @@ def _ends_string(data: bytes, start: int, end: int, after: int) -> bool:
     )
 
 
-def _opens_element(data: bytes, start: int) -> bool:
+def _opens_element(data: bytes, start: int, after: int) -> bool:
+    """Whether it is an element, and no placeholder in a sentence: `AUTH <password> called without ...`."""
     before = data[max(0, start - 60) : start].rstrip(_IDENTIFIER + b":.")
-    return before.endswith(b"<")
+    return before.endswith(b"<") and (data[after - 1 : after] == b">" or data.find(b"</", after, after + 200) >= 0)
 
 
 def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
     if (b":" in separator or b">" in separator) and (annotation := _ANNOTATION.match(data, pos)) is not None:
         pos = annotation.end()
     first = data[pos : pos + 1]
+    if data[start - 2 : start] == b"${" and first in (b"?", b"+", b"-", b"="):
+        yield from _default(data, kind, pos)
+        return
     wrapper = _WRAPPER.match(data, pos)
     if separator == b"," and quote_at(data, pos) is None:
         return
@@ -228,10 +261,25 @@ def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
         if not MARKER.match(data, pos):
             yield from _members(data, start, name, kind, pos)
     elif wrapper is not None:
-        if _SECRET_WRAPPER.match(data, pos):
-            yield from _members(data, start, name, kind, wrapper.end() - 1)
+        yield from _wrapped(data, start, name, kind, wrapper)
     else:
         yield from _single(data, start, name, kind, separator, pos)
+
+
+def _default(data: bytes, kind: Kind, pos: int) -> Iterator[Span]:
+    """What a shell takes where a variable is empty: `${TOKEN:-value}`; after `?` there is only a complaint."""
+    end = _DEFAULT.match(data, pos + 1).end()  # type: ignore[union-attr]  # it matches the empty string too
+    if data[pos : pos + 1] in (b"-", b"=") and not harmless(data[pos + 1 : end]):
+        yield Span(pos + 1, end, RULES[kind])
+
+
+def _wrapped(data: bytes, start: int, name: bytes, kind: Kind, opened: Match[bytes]) -> Iterator[Span]:
+    """What a secret's own type holds: `SecretStr('...')`; a call that looks one up holds its name."""
+    pos, inside = opened.start(), opened.end() - 1
+    if _BYTES.match(data, pos):
+        yield from _members(data, start, name, Kind.TOKEN if kind is Kind.STRICT else kind, inside)
+    elif _SECRET_WRAPPER.match(data, pos) and not _LOOK_UP.match(data, pos, opened.end()):
+        yield from _members(data, start, name, kind, inside)
 
 
 def _single(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
@@ -265,15 +313,13 @@ def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iter
 def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> Value | None:
     """Read the value after the separator, on the next line too where it can only be there."""
     if (scalar := _BLOCK.match(data, pos)) is not None and b":" in separator:
-        line = line_start(data, start)
-        indent = len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
-        return block(data, scalar.end() - 1, indent)
+        indent = _indent(data, start)
+        return block(data, scalar.start(1), indent) if scalar[1] else escaped_block(data, scalar.end(), indent)
     if (line_end := _NEXT_LINE.match(data, pos)) is not None:
         if quote_at(data, line_end.end()) is None:
-            line = line_start(data, start)
             if not _starts_line(data, start):
                 return None
-            deeper = len(line_end[1]) > len(data[line:start]) - len(data[line:start].lstrip(b" \t-"))
+            deeper = len(line_end[1]) > _indent(data, start)
             if not deeper or kind in (Kind.STRICT, Kind.SPACED) or _FIELD.match(data, line_end.end()):
                 return None
         elif data[line_end.end() : line_end.end() + 3] in (b'"""', b"'''"):
@@ -284,9 +330,19 @@ def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> V
     return _plain_value(data, pos, kind, colon=b":" in separator, first=_starts_line(data, start))
 
 
-def _starts_line(data: bytes, start: int) -> bool:
+def _line_before(data: bytes, start: int) -> bytes:
+    """What stands before this place in its line, be the line's beginning escaped or the beginning of a string."""
     before = data[max(line_start(data, start), start - 200) : start]
-    return not before[before.rfind(b"\\n") + 2 if b"\\n" in before else 0 :].strip(b" \t-\"'")
+    return before[before.rfind(b"\\n") + 2 if b"\\n" in before else 0 :]
+
+
+def _starts_line(data: bytes, start: int) -> bool:
+    return not _line_before(data, start).strip(b" \t-*\"'")
+
+
+def _indent(data: bytes, start: int) -> int:
+    before = _line_before(data, start)
+    return len(before) - len(before.lstrip(b" \t-")) if not before.strip(b" \t-") else 0
 
 
 def _header(data: bytes, start: int, pos: int, *, limit: int) -> Value:

@@ -67,8 +67,11 @@ def _row(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]]) -> tuple
 
 TABLE_TRIGGER: Final = rb"(?m)^[ \t]*[-+|: ]*-{3}[ :]*[+|][-+|: ]*-{3}[-+|: ]*\r?\n"
 _SHEET_NAMES: Final = rb"(?:password|passwd|pwd|secret|token|api_?key|ssn|phone|iban|birth|dob|first_?name|last_?name|full_?name|card_?number|email)"
-_SHEET: Final = rb"(?im)^((?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*)\r?\n[^\n,]*,"
-SHEET_TRIGGER: Final = rb"(?im)^(?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*\r?\n[^\n,]*,"
+_HEADER: Final = rb"(?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*"
+_SHEET: Final = rb"(?im)(?:^|[\"'])(" + _HEADER + rb")(\r?\n|(?:\\+r)?\\+n)[^\n,\\]*,"
+SHEET_TRIGGER: Final = rb"(?im)(?:^|[\"'])" + _HEADER + rb"(?:\r?\n|(?:\\+r)?\\+n)[^\n,\\]*,"
+_LINE_END: Final = re.compile(rb"\n|\Z")
+_ESCAPED_LINE_END: Final = re.compile(rb"""(?:\\++r)?\\++n|\\*["']|\n|\Z""")
 
 
 def tables(data: bytes) -> Iterator[Span]:
@@ -84,13 +87,17 @@ def sheets(data: bytes) -> Iterator[Span]:
     for match in compiled(_SHEET).finditer(data):
         cells = (match.group(1) or b"").split(b",")
         if len(cells) > 1:
-            yield from _cells(data, data.find(b"\n", match.start(1)) + 1, _columns(cells), b",", len(cells))
+            yield from _cells(
+                data, match.end(2), _columns(cells), b",", len(cells), escaped=b"\\" in (match.group(2) or b"")
+            )
 
 
-def _cells(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]], mark: bytes, width: int) -> Iterator[Span]:
+def _cells(
+    data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]], mark: bytes, width: int, *, escaped: bool = False
+) -> Iterator[Span]:
     for _ in range(_ROWS if columns else 0):
-        end = data.find(b"\n", pos)
-        end = len(data) if end < 0 else end
+        line_end = (_ESCAPED_LINE_END if escaped else _LINE_END).search(data, pos)
+        end, following = (len(data), len(data)) if line_end is None else line_end.span()
         cells = data[pos:end].split(mark)
         if len(cells) != width:
             return
@@ -102,6 +109,6 @@ def _cells(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]], mark: 
             value = Value(begin, begin + len(inner), quoted=True)
             if inner and not harmless(inner) and telling(data, begin, name, kind, value):
                 yield Span(value.start, value.end, RULES[kind])
-        pos = end + 1
+        pos = following
         if pos >= len(data):
             return

@@ -224,7 +224,7 @@ _ESCAPED_LINE: Final = re.compile(rb"(?:(?:\\++r)?\\++n)++([ \t]*+)((?:[^\\\n\"]
 
 
 def escaped_block(data: bytes, pos: int, indent: int) -> Value:
-    """The same where line ends are escaped: `password: |\\n  value\\n`."""
+    """The lines below, where line ends are escaped."""
     start = end = pos
     while (match := _ESCAPED_LINE.match(data, end)) is not None and len(match[1]) > indent and match[2]:
         start = match.start(2) if start == pos else start

@@ -39,6 +39,8 @@ class Vendor:
     """Only with a digit in it: without one it is a name in code."""
     hint: bytes = b""
     """What the gate looks for where the prefix could be almost anything."""
+    unlike: bytes = b""
+    """What stands shortly before something else of the same shape."""
 
     def spans(self, data: bytes) -> Iterator[Span]:
         """Every such key in the text."""
@@ -46,6 +48,8 @@ class Vendor:
         for match in compiled(left + b"(" + self.prefix + self.body + b")").finditer(data):
             start, end = match.start(1), match.end(1)
             if self.mixed and compiled(rb"[0-9]").search(data, start, end) is None:
+                continue
+            if self.unlike and compiled(self.unlike).search(data, max(0, start - 24), start) is not None:
                 continue
             if end - start < self.length:
                 end = _wrapped(data, end, self.length - (end - start))
@@ -81,7 +85,9 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("google-key", rb"GOOG[A-Z0-9]{4}", rb"[A-Z0-9]{12,}"),
         Vendor("azure-key", rb"[A-Za-z0-9+/]{30,}(?:\+ASt|AIoTC|ACDb|AzFu|AzSe|ACRA)",
                rb"[A-Za-z0-9+/=]{6,}", mixed=True, hint=rb"(?:\+ASt|AIoTC|ACDb|AzFu|AzSe|ACRA)[A-Za-z0-9+/=]{6}"),
-        Vendor("azure-key", rb"[A-Za-z0-9_~.]{3}[78]Q~", rb"[A-Za-z0-9_~.-]{20,}", 40, hint=rb"[78]Q~[A-Za-z0-9]"),
+        Vendor("azure-key", rb"[A-Za-z0-9_~.]{3}[78]Q~", rb"[A-Za-z0-9_~.-]{20,}", 40, hint=rb"[78]Q~[A-Za-z0-9_~.-]"),
+        Vendor("azure-key", rb"[A-Za-z0-9+/]{86}", rb"==", mixed=True, hint=rb"[A-Za-z0-9+/]{20}==", unlike=rb"(?i)sha|digest|hash|integrity|checksum|sum|sig|etag"),
+        Vendor("azure-token", rb"[A-Za-z0-9]{60,80}AZDO", alnum + rb"{4}", hint=rb"[0-9A-Za-z]AZDO[0-9A-Za-z]{4}\b"),
         Vendor("digitalocean-key", rb"do[opr]_v1_", lower_hex + rb"{12,}", 71, free=True),
         Vendor("alibaba-key", rb"LTAI[A-Za-z0-9]{4}", alnum + rb"{8,}"),
         Vendor("tencent-key", rb"AKID[A-Za-z0-9]{4}", alnum + rb"{20,}"),
@@ -164,7 +170,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("cerebras-key", rb"csk-[a-z0-9]{4}", rb"[a-z0-9]{16,}"),
         Vendor("tavily-key", rb"tvly-[A-Za-z0-9-]{4}", dashed + rb"{10,}", free=True),
         Vendor("voyage-key", rb"pa-[A-Za-z0-9_-]{8}", dashed + rb"{32,}", mixed=True),
-        Vendor("jina-key", rb"jina_[0-9a-f]{4}", dashed + rb"{20,}"),
+        Vendor("jina-key", rb"jina_[A-Za-z0-9_-]{4}", dashed + rb"{20,}"),
         Vendor("firecrawl-key", rb"fc-[0-9a-f]{8}", lower_hex + rb"{24}"),
         Vendor("wandb-key", rb"wandb_v1_", dashed + rb"{12,}", free=True),
         Vendor("elevenlabs-key", rb"sk_[0-9a-f]{4}", lower_hex + rb"{44}"),
@@ -176,19 +182,19 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("plaid-token", rb"(?:access|public|link)-(?:sandbox|development|production)-", rb"[0-9a-f-]{20,}", free=True),
         Vendor("razorpay-key", rb"rzp_(?:live|test)_", alnum + rb"{10,}", free=True),
         Vendor("adyen-key", rb"AQE[a-z0-9][A-Za-z0-9+/]{8}", rb"[A-Za-z0-9+/=-]{40,}"),
-        Vendor("flutterwave-key", rb"FLW(?:PUBK|SECK)_TEST-", rb"[0-9a-zA-Z-]{10,}", free=True),
+        Vendor("flutterwave-key", rb"FLW(?:PUBK|SECK)(?:_TEST)?-", rb"[0-9a-zA-Z-]{10,}", free=True),
         Vendor("coinbase-key", rb"organizations/[0-9a-f-]{36}/apiKeys/", rb"[0-9a-f-]{36}"),
         Vendor("paddle-key", rb"pdl_(?:live|sdbx)_", rb"[A-Za-z0-9_]{16,}", free=True),
         Vendor("mollie-key", rb"live_[A-Za-z0-9]{4}", alnum + rb"{20,}\b", mixed=True),
         Vendor("lob-key", rb"(?:live|test)_(?:pub_)?[0-9a-f]{8}", lower_hex + rb"{22,}"),
         # mail, chat, telephony
-        Vendor("slack-token", rb"xox[a-zA-Z](?:\.xox[a-z])?-", rb"[A-Za-z0-9-]{8,}", free=True),
+        Vendor("slack-token", rb"xox[a-zA-Z](?:\.xox[a-z])?-", rb"[A-Za-z0-9-]{8,}(?:[+/][A-Za-z0-9+/-]*)*=*", free=True),
         Vendor("slack-token", rb"xapp-\d-", rb"[A-Za-z0-9-]{10,}", free=True),
         Vendor("slack-token", rb"xwfp-", rb"[A-Za-z0-9-]{16,}"),
         Vendor("hook-url", rb"(?:https?://(?:[a-z-]+\.)?)?hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/", rb"[A-Za-z0-9+/_-]{6,}", 66, free=True, hint=rb"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"),
         Vendor("hook-url", rb"(?:https?://(?:[a-z-]+\.)?)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/", rb"\d{6,}/[A-Za-z0-9_-]{10,}", free=True, hint=rb"discord(?:app)?\.com/api/(?:v\d+/)?webhooks/"),
-        Vendor("discord-token", rb"[MNO][A-Za-z0-9_-]{23,27}\.", rb"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{20,}",
-               hint=rb"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{20}"),
+        Vendor("discord-token", rb"[MNO][A-Za-z0-9_-]{23,27}\.", rb"[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{24,}",
+               hint=rb"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{24}"),
         Vendor("discord-token", rb"mfa\.[A-Za-z0-9_-]{8}", dashed + rb"{40,}"),
         Vendor("hook-url", rb"(?:https?://)?(?:[a-z0-9-]+\.webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook)/",
                rb"[A-Za-z0-9@/-]{20,}", free=True, hint=rb"(?:webhook\.office|outlook\.office(?:365)?)\.com/webhook"),
@@ -213,9 +219,9 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("line-token", rb"[A-Za-z0-9+/]{100,}/1O/w1cDnyilFU", rb"=?", hint=rb"/1O/w1cDnyilFU"),
         # observability
         Vendor("grafana-token", rb"gl(?:sa|c)_[A-Za-z0-9]{4}", rb"[A-Za-z0-9+/=_-]{12,}", 46, free=True),
-        Vendor("newrelic-key", rb"NR(?:AK|JS|II|RA|AA|SP|IQ|UU|AL)-", rb"[A-Za-z0-9-]{10,}", 32, free=True),
+        Vendor("newrelic-key", rb"NR(?:AK|JS|II|RA|AA|SP|IQ|UU|AL)-", rb"[A-Za-z0-9_-]{10,}", 32, free=True),
         Vendor("newrelic-key", rb"eu01xx[0-9a-f]{4}", lower_hex + rb"{20,}NRAL"),
-        Vendor("newrelic-key", rb"[0-9a-f]{36}", rb"NRAL", hint=rb"[0-9a-f]NRAL"),
+        Vendor("newrelic-key", rb"[0-9a-f]{32,40}", rb"(?:FFFF)?NRAL", hint=rb"[0-9a-fF]NRAL"),
         Vendor("sentry-token", rb"sntr(?:ys|yu)_", rb"[A-Za-z0-9+/=_-]{12,}", 71, free=True),
         Vendor("dynatrace-token", rb"dt0[a-z]\d\d\.[A-Z0-9]{4}", rb"[A-Z0-9.]{12,}", 96, free=True),
         Vendor("honeycomb-key", rb"hc[abx][il][kc]_[a-z0-9]{4}", rb"[a-z0-9]{24,}"),
@@ -229,7 +235,7 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("notion-token", rb"secret_[A-Za-z0-9]{8}", alnum + rb"{16,}", 50, mixed=True),
         Vendor("figma-token", rb"fig(?:d|or|ur|oh|uh)_[A-Za-z0-9_-]{4}", dashed + rb"{12,}", 45),
         Vendor("asana-token", rb"[12]/\d{10,}(?:/\d{10,})?:", lower_hex + rb"{12,}"),
-        Vendor("dropbox-token", rb"sl\.[A-Za-z0-9]{1,2}[A-Za-z0-9._-]{4}", rb"[A-Za-z0-9_.-]{32,}", 130),
+        Vendor("dropbox-token", rb"sl\.[A-Za-z0-9]{1,2}[A-Za-z0-9._-]{4}", rb"[A-Za-z0-9_.-]{32,}", 130, hint=rb"\bsl\.[A-Za-z0-9._-]{14}"),
         Vendor("typeform-token", rb"tfp_[A-Za-z0-9_-]{4}", rb"[A-Za-z0-9_.-]{16,}", 48),
         Vendor("contentful-token", rb"CFPAT-[A-Za-z0-9_-]{4}", dashed + rb"{12,}", 49, free=True),
         Vendor("okta-token", rb"00[A-Za-z0-9_-]{4}", rb"[A-Za-z_-][A-Za-z0-9_-]{34,36}\b", mixed=True, hint=rb"\b00[A-Za-z0-9_-]{39}"),
@@ -249,6 +255,20 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("wakatime-key", rb"waka_[0-9a-f]{8}", rb"[0-9a-f-]{20,}"),
         Vendor("clerk-key", rb"(?:sk|pk)_(?:live|test)_", rb"[A-Za-z0-9]{16,}"),
         Vendor("workos-key", rb"sk_(?:live_|test_)?a2V5[A-Za-z0-9]", alnum + rb"{16,}"),
+        Vendor("deno-token", rb"dd[op]_[A-Za-z0-9]{6}", alnum + rb"{24,}"),
+        Vendor("sandbox-key", rb"e2b_[0-9a-f]{8}", lower_hex + rb"{24,}"),
+        Vendor("axiom-token", rb"xa[ap]t-[0-9a-f]{8}-", rb"[0-9a-f-]{20,}"),
+        Vendor("linkedin-secret", rb"WPL_AP1\.", rb"[A-Za-z0-9._=-]{12,}", free=True),
+        Vendor("network-key", rb"dnkey-", rb"[A-Za-z0-9_=-]{20,}", free=True),
+        Vendor("onfido-token", rb"api_(?:live|sandbox)(?:_[a-z]{2})?\.", rb"[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{16,}", free=True),
+        Vendor("openshift-token", rb"sha256~", dashed + rb"{30,}", free=True),
+        Vendor("rootly-key", rb"rootly_[0-9a-f]{4}", lower_hex + rb"{28,}"),
+        Vendor("twitter-token", rb"A{20,22}[A-Za-z0-9%]{4}", rb"[A-Za-z0-9%]{50,}", mixed=True),
+        Vendor("yandex-key", rb"t1\.[A-Za-z0-9_-]{30}", rb"[A-Za-z0-9_-]*\.[A-Za-z0-9_-]{60,}"),
+        Vendor("shopify-token", rb"prtapi_[0-9a-f]{4}", lower_hex + rb"{20,}"),
+        Vendor("vercel-token", rb"vercel_[a-z]+(?:_[a-z]+)?_[A-Za-z0-9]{6}", rb"[A-Za-z0-9_]{16,}"),
+        Vendor("adobe-secret", rb"p8e-[A-Za-z0-9]{4}", rb"[A-Za-z0-9]{24,}", mixed=True),
+        Vendor("facebook-token", rb"[0-9]{13,17}\|", rb"[A-Za-z0-9_-]{20,40}", hint=rb"[0-9]\|[A-Za-z0-9_-]{20}"),
         # Whoever invents the next one will most likely spell it like this.
         Vendor("vendor-key", rb"[a-z]{2,12}[_-](?:live|test|prod|sk|pk|pat|key|secret|token|api|apikey|v1)[_-][A-Za-z0-9]{6}",
                rb"[A-Za-z0-9]{10,}", mixed=True,
@@ -259,9 +279,11 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("private-key", rb"LS0tLS1CRUdJTi(?:BSU|BQU|BFQ|BPU|BEU|BFT|BQR)[A-Za-z0-9+/]", rb"[A-Za-z0-9+/=]{20,}", free=True),
         Vendor("password-hash", rb"\$(?:apr1|2[abxy]|[156y]|argon2(?:id|i|d)|scrypt)\$", rb"[A-Za-z0-9./$=,+_-]{16,}", free=True),
         Vendor("password-hash", rb"(?:pbkdf2|bcrypt|scrypt|argon2)_?\w*\$", rb"[A-Za-z0-9./$=,+_-]{16,}"),
+        Vendor("password-hash", rb"SCRAM-SHA-(?:1|256|512)\$\d+:", rb"[A-Za-z0-9+/=$:]{20,}", free=True),
+        Vendor("password-hash", rb"\{(?:SSHA|SHA|SMD5|CRYPT|SSHA256|SSHA512)\}", rb"[A-Za-z0-9+/=$.]{16,}", free=True),
         Vendor("fernet-token", rb"gAAAAA[A-Za-z0-9_-]{4}", rb"[A-Za-z0-9_=-]{50,}"),
         Vendor("ssh-key", rb"b3BlbnNzaC1rZXktdjE", rb"[A-Za-z0-9+/=\s]{20,}", free=True),
-        Vendor("putty-key", rb"Private-Lines: \d+", rb"(?:\r?\n[A-Za-z0-9+/=]{4,})+", free=True),
+        Vendor("putty-key", rb"Private-Lines: \d+", rb"(?:(?:\r?\n|(?:\\+r)?\\+n)[A-Za-z0-9+/=]{24,})+", free=True),
         Vendor("mnemonic", rb"(?i:(?:seed|recovery) phrase:? )", rb"(?:[a-z]{3,8} ){11,23}[a-z]{3,8}", free=True),
     )
     # fmt: on
