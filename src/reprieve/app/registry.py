@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from reprieve.core.failure import TAXONOMY, Category, ErrorClass
+from reprieve.core.failure import ErrorClass
 from reprieve.core.finding import Finding
-from reprieve.errors import NeedsReview, Permanent, Retryable, UsageError, Verdict
+from reprieve.core.rules.declared import of_verdict
+from reprieve.errors import UsageError, Verdict
 
 if TYPE_CHECKING:
     from reprieve.core.classify import UserRules
@@ -22,6 +24,7 @@ class Registry:
     """A user's rules by exception type; changed by replacing, so that readers need no lock."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self.rules: UserRules = {}
 
     def add(self, kinds: tuple[type[BaseException], ...], answer: Rule, name: str) -> None:
@@ -30,11 +33,13 @@ class Registry:
             if not isinstance(kind, type):
                 raise UsageError(f"a rule is for exception types, not for {kind!r}")
         ask = _asker(answer, name)
-        self.rules = {**self.rules, **dict.fromkeys(kinds, ask)}
+        with self._lock:
+            self.rules = {**self.rules, **dict.fromkeys(kinds, ask)}
 
     def forget(self, *kinds: type[BaseException]) -> None:
         """Judge these types as if no rule had been added; without arguments: all."""
-        self.rules = {kind: rule for kind, rule in self.rules.items() if kinds and kind not in kinds}
+        with self._lock:
+            self.rules = {kind: rule for kind, rule in self.rules.items() if kinds and kind not in kinds}
 
 
 DEFAULT = Registry()
@@ -57,6 +62,7 @@ def rule(*kinds: type[BaseException], answer: Answer = None) -> Callable[[R], R]
         raise UsageError("name at least one exception type: @rule(MyError)")
     if answer is not None:
         fixed = answer
+        _finding(fixed, "answer")  # what is no answer is refused here, not while a failure is being handled
         DEFAULT.add(kinds, lambda _exc: fixed, "answer")
         return None
 
@@ -80,29 +86,13 @@ def _finding(answer: Answer, rule_name: str) -> Finding | None:
             return None
         case bool():
             declared = ErrorClass.DECLARED_RETRYABLE if answer else ErrorClass.DECLARED_PERMANENT
-            return Finding(declared, rule=rule_name, field="rule", value=str(answer), retryable=answer)
+            return Finding(declared, rule=rule_name, field="rule", value=str(answer), retryable=answer, declared=True)
         case ErrorClass():
-            return Finding(answer, rule=rule_name, field="rule", value=answer)
-        case Retryable() | Permanent() | NeedsReview():
-            return _of_verdict(answer, rule_name)
+            return Finding(answer, rule=rule_name, field="rule", value=answer, declared=True)
+        case Verdict():
+            return of_verdict(answer, rule_name, field="rule")
         case _:
             raise UsageError(
                 f"the rule {rule_name} answered {type(answer).__name__}: an ErrorClass, a Retryable, Permanent or"
                 " NeedsReview, a bool or None would be right"
             )
-
-
-def _of_verdict(verdict: Retryable | Permanent | NeedsReview, rule_name: str) -> Finding:
-    match verdict:
-        case Retryable():
-            declared = ErrorClass.DECLARED_RETRYABLE
-        case Permanent():
-            declared = ErrorClass.DECLARED_PERMANENT
-        case NeedsReview():
-            declared = ErrorClass.NEEDS_REVIEW
-    own = verdict.error_class
-    return Finding(
-        declared if own is None else ErrorClass(own) if own in TAXONOMY else own,
-        rule=rule_name, field="rule", value=type(verdict).__name__, retryable=isinstance(verdict, Retryable),
-        retry_after=verdict.retry_after, category=None if verdict.category is None else Category(verdict.category),
-    )  # fmt: skip

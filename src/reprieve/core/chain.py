@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST = 64
+_MOST_LINKS = 2_000
+_DEEPEST_GROUP = 40
 _WRAPPED_IN = ("orig", "reason", "os_error", "original_exception", "cause", "last_exception", "inner_exception")
 
 
@@ -24,15 +26,43 @@ class Link:
     path: str
 
 
-def links(exc: BaseException) -> Iterator[Link]:
+class Walk:
+    """How far one judgement has come: what it has seen, and how deep in groups it is."""
+
+    __slots__ = ("_depth", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: dict[int, BaseException] = {}
+        self._depth = 0
+
+    def is_new(self, exc: BaseException) -> bool:
+        """Whether an exception has not been looked at yet and there is room to do so."""
+        return id(exc) not in self._seen and len(self._seen) < _MOST_LINKS
+
+    def enter(self, exc: BaseException) -> None:
+        """Remember an exception; holding it keeps its id its own."""
+        self._seen[id(exc)] = exc
+
+    def descend(self) -> bool:
+        """Go into a group, unless groups are nested beyond reason."""
+        self._depth += 1
+        return self._depth <= _DEEPEST_GROUP
+
+    def ascend(self) -> None:
+        """Come out of it."""
+        self._depth -= 1
+
+
+def links(exc: BaseException, walk: Walk) -> Iterator[Link]:
     """The exception and all behind it, outermost first; cancellations and exits in the chain are no failures."""
-    seen: set[int] = set()
     waiting = [(exc, "")]
-    while waiting and len(seen) < _LONGEST:
+    for _ in range(_LONGEST):
+        if not waiting:
+            return
         current, path = waiting.pop()
-        if id(current) in seen or not isinstance(current, Exception):
+        if not isinstance(current, Exception) or not walk.is_new(current):
             continue
-        seen.add(id(current))
+        walk.enter(current)
         kind: type = type(current)
         path = f"{path} > {qualified(kind)}" if path else qualified(kind)
         yield Link(current, type_names(kind), path)
@@ -68,8 +98,9 @@ def _wrapped(exc: BaseException) -> Iterator[BaseException]:
     inner = item(attribute(exc, "kwargs"), "error")
     if isinstance(inner, BaseException):
         yield inner
-    if not isinstance(exc, BaseExceptionGroup):
-        yield from (arg for arg in exc.args if isinstance(arg, BaseException))
+    args = attribute(exc, "args")
+    if isinstance(args, tuple):  # a group's are its message and a list
+        yield from (arg for arg in args if isinstance(arg, BaseException))
 
 
 def _outcome(attempt: object) -> Iterator[BaseException]:

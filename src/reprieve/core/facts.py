@@ -6,10 +6,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
+from typing import Any
 
 _QUOTED = re.compile(r"""(?<!\w)(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}'(?!\w)|`[^`\n]{0,2000}`|“[^”\n]{0,2000}”)""")
 _ERROR_STATUS = range(100, 600)
 _BODY_LIMIT = 65_536
+_LONGEST_WAIT = 1e9
+_MOST_HEADERS = 500
 _HEADER_SOURCES = ("headers", "response_headers", "litellm_response_headers")
 
 
@@ -51,7 +55,9 @@ def seconds(value: object) -> float | None:
     """A duration that can be meant; None for all else, booleans included."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < float("inf") else None
+    return (
+        float(value) if 0 <= value <= _LONGEST_WAIT else None
+    )  # compared before it is made a float, which may not fit
 
 
 def words_of(exc: object) -> str:
@@ -97,31 +103,33 @@ def headers_of(thing: object) -> object:
             continue
         for name in _HEADER_SOURCES:
             found = attribute(holder, name)
-            if found and not callable(found):  # an empty mapping is a gateway's stand-in for an answer
+            if found is not None and not callable(found) and not _is_empty(found):
                 return found
     return None
 
 
+def _is_empty(headers: object) -> bool:
+    """An empty mapping is a gateway's stand-in for an answer that it did not pass on."""
+    try:
+        return not headers
+    except Exception:  # noqa: BLE001 - a foreign mapping
+        return False
+
+
 def header(headers: object, name: str) -> str | None:
-    """One header by its lower-case name, from any kind of mapping or list of pairs."""
-    if headers is None:
+    """One header by its lower-case name, from any kind of mapping or pairs."""
+    if headers is None or isinstance(headers, str | bytes):
         return None
-    if not isinstance(headers, Mapping) and isinstance(headers, Sequence):
-        pairs: object = headers
-    else:
-        getter = attribute(headers, "get")
-        if callable(getter):
-            try:
-                direct = _header_value(getter(name))
-            except Exception:  # noqa: BLE001 - a foreign mapping
-                direct = None
-            if direct is not None:
-                return direct
-        try:
-            pairs = list(headers.items()) if isinstance(headers, dict) else ()
-        except Exception:  # noqa: BLE001 - a foreign mapping
-            return None
-    return _header_in_pairs(pairs, name)
+    try:
+        getter = getattr(headers, "get", None)
+        direct = _header_value(getter(name)) if callable(getter) else None
+        if direct is not None:
+            return direct
+        items = getattr(headers, "items", None)
+        pairs: Any = items() if callable(items) else headers
+        return _header_in_pairs(list(islice(iter(pairs), _MOST_HEADERS)), name)
+    except Exception:  # noqa: BLE001 - a foreign container
+        return None
 
 
 def _header_value(value: object) -> str | None:
@@ -129,8 +137,8 @@ def _header_value(value: object) -> str | None:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else text_of(value)
 
 
-def _header_in_pairs(pairs: object, name: str) -> str | None:
-    for pair in pairs if isinstance(pairs, Sequence) else ():
+def _header_in_pairs(pairs: list[object], name: str) -> str | None:
+    for pair in pairs:
         if isinstance(pair, Sequence) and not isinstance(pair, str | bytes):
             key, value = item(pair, 0), item(pair, 1)
         else:  # gRPC metadata: named tuples are sequences; objects with key and value are not
@@ -171,7 +179,7 @@ def parse(body: str | bytes) -> object:
 def type_names(kind: type) -> tuple[str, ...]:
     """`package.Class` of a class and its bases, the most special first, without object and the roots."""
     return tuple(
-        f"{str(base.__module__).partition('.')[0]}.{base.__name__}"
+        f"{str(attribute(base, '__module__')).partition('.')[0]}.{base.__name__}"
         for base in kind.__mro__
         if base not in (object, BaseException, Exception)
     )
@@ -179,4 +187,5 @@ def type_names(kind: type) -> tuple[str, ...]:
 
 def qualified(kind: type) -> str:
     """The name to show for a class: `package.module.Class`, builtins bare."""
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    module = attribute(kind, "__module__")
+    return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

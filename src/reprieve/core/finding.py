@@ -41,6 +41,8 @@ class Finding:
     scope: Scope | None = None
     severity: Severity | None = None
     category: Category | None = None
+    declared: bool = False
+    """The word of a user, which stands in every profile."""
 
     def but(self, **changes: object) -> Finding:
         """The same finding with some facts changed."""

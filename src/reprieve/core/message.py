@@ -50,7 +50,7 @@ def _of_sqlalchemy(exc: BaseException) -> str | None:
     """The driver's words, without the statement and its parameters."""
     original = attribute(exc, "orig")
     if isinstance(original, BaseException):
-        return message_of(original)
+        return _without_detail(original)
     return text_of(words_of(exc).partition("\n[SQL:")[0])
 
 

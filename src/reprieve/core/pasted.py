@@ -6,7 +6,8 @@ import ast
 import builtins
 import re
 from dataclasses import dataclass
-from typing import cast
+from functools import lru_cache
+from typing import Any, cast
 
 _MARGIN = re.compile(r"^[ ]*(?:\+-[+\-]*[ \d-]*|\|[ ]?)", re.MULTILINE)
 _HEAD = re.compile(r"^Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
@@ -65,21 +66,43 @@ def _raised(part: str) -> tuple[BaseException, tuple[tuple[str, str], ...]] | No
     return None
 
 
+class _StandIn(Exception):  # noqa: N818 - never raised
+    """The words of an exception that was raised elsewhere; kept on the instance, since classes are remembered."""
+
+    words = ""
+
+    def __str__(self) -> str:
+        return self.words
+
+
 def _stand_in(name: str, message: str) -> BaseException:
     """An exception with the name, the words and the facts that the text shows; made without its library."""
     module, _, plain = name.rpartition(".")
-    base = getattr(builtins, plain, None) if not module else None
-    if not (isinstance(base, type) and issubclass(base, Exception)):
-        base = Exception
-    kind = type(plain, (base,), {
-        "__module__": module or ("builtins" if base is not Exception else "pasted"),
-        "__init__": lambda _self, *_args: None,
-        "__str__": lambda _self: message,
-    })  # fmt: skip
-    exc = cast("BaseException", kind.__new__(kind, message))  # each builtin insists on its own __new__
+    exc = _kind(module, plain)()
+    exc.words = message
     for key, value in _facts(message).items():
         setattr(exc, key, value)
     return exc
+
+
+@lru_cache(maxsize=512)
+def _kind(module: str, plain: str) -> type[_StandIn]:
+    """A class of that name; one of Python's own also derives from what the original does."""
+    original = getattr(builtins, plain, None) if not module else None
+    if not (isinstance(original, type) and issubclass(original, Exception)) or issubclass(original, ExceptionGroup):
+        return type(plain, (_StandIn,), {"__module__": module or "__main__"})
+    plainly = {"__module__": "builtins", "__init__": _take_nothing, "__new__": _make_bare}
+    return type(plain, (_StandIn, original), plainly)
+
+
+def _take_nothing(_self: object) -> None:
+    """Some of Python's own insist on arguments."""
+
+
+def _make_bare(kind: type[Any]) -> _StandIn:
+    """Made by the first base that knows how, without arguments."""
+    made = OSError.__new__(kind) if issubclass(kind, OSError) else Exception.__new__(kind)
+    return cast("_StandIn", made)
 
 
 def _facts(message: str) -> dict[str, object]:
@@ -101,5 +124,5 @@ def _facts(message: str) -> dict[str, object]:
 def _literal(text: str | None) -> object:
     try:
         return ast.literal_eval(text) if text else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from reprieve.core import http
-from reprieve.core.facts import body_of, headers_of, parse, status_of, text_of, without_quotes
+from reprieve.core.facts import body_of, headers_of, parse, seconds, status_of, text_of, without_quotes
 from reprieve.core.failure import ErrorClass
 from reprieve.core.finding import Finding
 
@@ -112,6 +112,7 @@ _SENTENCES: Final = (
     ("key", _of.AUTH_DENIED, re.compile(_KEY, re.IGNORECASE)),
 )
 _LIMIT = re.compile(r"(?:api|you have exceeded an?|.{0,20}secondary|user|project)[\w ]{0,30} rate limit", re.IGNORECASE)
+_CODE = re.compile(r"[A-Za-z0-9_.:#/-]{1,64}")  # one word: a code, not a sentence
 _SENTENCE_STATUSES = frozenset({None, 200, 400, 403, 413, 422, 429})
 
 
@@ -142,7 +143,7 @@ def codes_in(body: object) -> Iterator[tuple[str, str]]:
     for error in errors_in(body):
         for name in ("error_code", "reason", "code", "status", "type", "__type", "error", "decline_code"):
             value = text_of(error.get(name))
-            if value is not None and len(value) <= 80:  # noqa: PLR2004 - a code, not a sentence
+            if value is not None and _CODE.fullmatch(value):
                 yield f"body.{name}", value
 
 
@@ -162,9 +163,9 @@ def delay_in(body: object) -> float | None:
         delay = text_of(error.get("retryDelay"))
         if delay is not None and delay.endswith("s"):
             return http.wait_from_text(delay[:-1], 0.0)
-        seconds = error.get("retry_after")
-        if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-            return http.bounded(float(seconds))
+        wait = seconds(error.get("retry_after"))
+        if wait is not None:
+            return http.bounded(wait)
     return None
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 _UUID = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
 _MASKED = re.compile(rf"({_UUID})|\d+(?:\.\d+)*")
+_LONG_NUMBER = re.compile(
+    rf"({_UUID})|\d{{7,}}"
+)  # an id that strayed into a code; SQLSTATEs and error numbers are shorter
 _SIGNATURE_LENGTH = 100
 _FRAMES = 3
 _STANDARD_LIBRARY = json.__file__.rpartition("/json/")[0] + "/"
@@ -22,7 +25,7 @@ _OURSELVES = __file__.rpartition("/core/")[0] + "/"
 
 def signature(message: str) -> str:
     """The message with UUIDs as "UUID" and numbers as "N", at most 100 characters."""
-    return _MASKED.sub(_mask, message[: 4 * _SIGNATURE_LENGTH])[:_SIGNATURE_LENGTH]
+    return _MASKED.sub(_mask, message)[:_SIGNATURE_LENGTH]
 
 
 def _mask(match: re.Match[str]) -> str:
@@ -37,7 +40,13 @@ def fingerprint(
     *, stage: str, error_class: str, code: str | None, status: int | None, exception_type: str, frames: Frames
 ) -> str:
     """A versioned hash of what stays the same from one such failure to the next; no line numbers, no message."""
-    facts = (stage, error_class, code or "", "" if status is None else str(status), exception_type)
+    facts = (
+        stage,
+        error_class,
+        _LONG_NUMBER.sub(_mask, code or ""),
+        "" if status is None else str(status),
+        exception_type,
+    )
     digest = hashlib.blake2b("\x1f".join((*facts, *_functions(frames))).encode("utf-8", "replace"), digest_size=10)
     return f"v1:{digest.hexdigest()}"
 
@@ -55,7 +64,7 @@ def _functions(frames: Frames) -> list[str]:
     ours: list[str] = []
     theirs: list[str] = []
     for filename, function in frames:
-        kind = _is_application(filename)
+        kind = None if function.endswith("comp>") or function == "<genexpr>" else _is_application(filename)
         if kind:
             ours.append(function)
         elif kind is False:

@@ -75,10 +75,11 @@ def _report(hook: Hook, error: Exception) -> None:
 
     from reprieve.app.judging import classify  # noqa: PLC0415 - the same
 
-    failure = classify(error)
+    try:
+        said = classify(error).message
+    except Exception:  # noqa: BLE001 - a cancelled future's exception passes through `classify`; here it is a hook's failure
+        said = ""
+    name = getattr(hook, "__qualname__", type(hook).__qualname__)
     logging.getLogger("reprieve.retry").error(
-        "retry hook %s failed and was ignored: %s: %s",
-        getattr(hook, "__qualname__", type(hook).__qualname__),
-        failure.exception_type,
-        failure.message,
+        "retry hook %s failed and was ignored: %s: %s", name, type(error).__qualname__, said
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from reprieve.core.facts import attribute
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -50,7 +52,7 @@ def place_of_block(frame: FrameType, stage: str) -> Place:
     code = frame.f_code
     name = stage or f"{frame.f_globals.get('__name__', '?')}.{code.co_qualname}"
     warned = frame.f_globals.setdefault("__warningregistry__", {})
-    return Place(name, id(code), code.co_filename, frame.f_lineno, warned)
+    return Place(name, hash((id(code), frame.f_lineno)), code.co_filename, frame.f_lineno, warned)
 
 
 def mark(error: BaseException, place: Place) -> None:
@@ -70,7 +72,7 @@ def gave_up_below(error: BaseException, place: Place) -> bool:
     for _ in range(_DEEPEST_CAUSE):
         if link is None:
             return False
-        left_by = getattr(link, _MARK, None)
+        left_by = attribute(link, _MARK)
         if left_by is not None:
             return bool(left_by != place.identity)
         link = link.__cause__

@@ -154,12 +154,6 @@ def _answer_or(error_class: ErrorClass) -> Reader:
     return read
 
 
-def of_stripe_connection(exc: BaseException, _now: float) -> Finding:
-    """Stripe says itself whether its own connection error is worth another try."""
-    should = attribute(exc, "should_retry")
-    return _BROKEN.but(retryable=None if should is None else bool(should) or None)
-
-
 def of_twilio(exc: BaseException, now: float) -> Finding:
     """Twilio: HTTP status in `status`, its own number in `code`."""
     status, number = integer(attribute(exc, "status")), integer(attribute(exc, "code"))
@@ -200,7 +194,7 @@ RULES: Rules = {
     "slack_sdk.SlackObjectFormationError": Finding(_of.SCHEMA_INVALID),
     "slack_sdk.SlackRequestError": _BUG,
     "slack_sdk.SlackClientConfigurationError": _CONFIG,
-    "stripe.APIConnectionError": of_stripe_connection,
+    "stripe.APIConnectionError": _BROKEN,
     "stripe.CardError": Finding(_of.POLICY_REJECTED),
     "stripe.SignatureVerificationError": Finding(_of.AUTH_DENIED, severity=Severity.PERMANENT),
     "stripe.RateLimitError": _answer_or(_of.RATE_LIMITED),

@@ -15,7 +15,7 @@ _INPUT_FOLLOWS = re.compile(
     r"\b(?:input|received|value|got|payload|body|text|prompt|content|message was)\s*[:=].*", re.IGNORECASE | re.DOTALL
 )
 _STATUS = re.compile(
-    r"\b(?:HTTP(?:/\d(?:\.\d)?)?|status(?:[ _]?code)?|error code|response code|returned|code)\s*[:=]?\s*\(?([1-5]\d\d)\b(?![.\d])",
+    r"\b(?:HTTP(?:/\d(?:\.\d)?)?|status(?:[ _]?code)?|error code|response code)\s*[:=]?\s*\(?([1-5]\d\d)\b(?![.\d])",
     re.IGNORECASE,
 )
 _LIMIT = 4000
