@@ -66,7 +66,14 @@ def links(exc: BaseException, walk: Walk) -> Iterator[Link]:
         kind: type = type(current)
         path = f"{path} > {qualified(kind)}" if path else qualified(kind)
         yield Link(current, type_names(kind), path)
-        waiting.extend((behind, path) for behind in reversed(list(_behind(current))))
+        waiting.extend((behind, path) for behind in reversed(_readable(current)))
+
+
+def _readable(exc: BaseException) -> list[BaseException]:
+    try:
+        return list(_behind(exc))
+    except Exception:  # noqa: BLE001 - a foreign object may do anything when it is looked at; then nothing is behind it
+        return []
 
 
 def _behind(exc: BaseException) -> Iterator[BaseException]:

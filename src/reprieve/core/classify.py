@@ -6,6 +6,8 @@ facts come before words, and words that merely quote somebody's input are not he
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from reprieve.core import provider
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _MOST_LEAVES = 10_000
+_MOST_HEADERS = 500
 
 
 def classify(exc: BaseException, context: Context) -> Failure:
@@ -51,6 +54,7 @@ def classify_traceback(text_of_it: str, context: Context) -> Failure | None:
 def classify_response(status: int | None, headers: object, body: object, context: Context) -> Failure:
     """Judge a bare HTTP answer."""
     status = integer(status)
+    headers = list(islice(headers, _MOST_HEADERS)) if isinstance(headers, Iterator) else headers
     parsed = provider.parse_body(body)
     finding = provider.of_response(status, headers, parsed, context.now)
     finding = finding or UNKNOWN.but(status=status, field="status", value=str(status))

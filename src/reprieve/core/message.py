@@ -20,7 +20,10 @@ def message_of(exc: BaseException) -> str:
     for name in type_names(kind):
         speaker = _SPEAKERS.get(name)
         if speaker is not None:
-            words = speaker(exc)
+            try:
+                words = speaker(exc)
+            except Exception:  # noqa: BLE001 - a foreign object may do anything when it is looked at
+                words = None
             if words is not None:
                 return words
     return words_of(exc) or type(exc).__name__
