@@ -112,6 +112,11 @@ def _link_code(value: bytes) -> bool:
     return len(value) >= least and re.search(rb"[a-z]", value) is not None and not harmless(value)
 
 
+def _key_like(value: bytes) -> bool:
+    """Whether this is a key and no identifier: both cases and digits in one run."""
+    return all(re.search(kind, value) for kind in (rb"[a-z]", rb"[A-Z]", rb"\d")) and _token(value)
+
+
 def _ticket(value: bytes) -> bool:
     return re.search(rb"[A-F]", value) is not None
 
@@ -266,6 +271,9 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?i)\b" + _PROSE_WORD + rb" ([A-Za-z0-9!@#$%^&*+_-]*[A-Za-z][0-9!@#$%^&*+_]+[A-Za-z0-9!@#$%^&*+_-]*)", _stated),
         Context("password", rb"(?i)" + _SECRET_WORD + rb"\\*['\"]?,?(?::? (?:with|has|invalid|mismatch|incorrect|value|got|received|provided|given|for|is|was|rejected|expected|option|argument|bad|wrong))+:? \\*['\"]([^\s'\"\\]{5,})\\*['\"]", _stated),
         Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to)(?: now)?:? ([^\s'\"\\,;]+)", _stated),
+        Context("secret", rb"(?i)\b(?:(?:using|with|invalid|bad|wrong|expired|revoked|rejected|unknown) key:?|key (?:rejected|refused|revoked|expired|invalid|is|was|provided|used):?) \\*['\"]?((?-i:[A-Za-z0-9_-]{16,}))", _key_like),
+        Context("password", rb"[\"']((?-i:[a-z]{4}(?: [a-z]{4}){3}))\\*[\"'][^\n]*(?i:app[ -]password)", _any),
+        Context("password", rb"(?i)(?:^|[\s\"'>]|\\n)(?:password|passwd|pwd|secret|api_?key|token)(?:\t|\\+t)([^\s\"'\\]+)(?:\s*$|\r?\n|\\|[\"'])", _stated),
         Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _made_up),
         Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: for \S+:|(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|starting with|named?))*[:=]?)[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/_-][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
@@ -278,6 +286,8 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?i)\b(?:[sg]et|check|verify|change|reset|validate|compare)_?password\(" + _STRING + rb"[ \t]*\)", _any),
         Context("token-pair", rb"(?i)(?:log_?in|log_?on|sign_?in|authenticate|ldap_bind|simple_bind(?:_s)?|ftp_login|basic_?auth|NetworkCredential|PasswordCredential|DigestAuth|NTLMAuth|proxy_?auth|add_password)\((?:[\w.]+[ \t]*,[ \t]*)?" + _SKIPPED + rb"[ \t]*,[ \t]*(?:password=)?" + _STRING, _any),
         Context("token-pair", rb"(?i)(?:__construct|mysqli?_connect|mysqli|pg_connect|oci_connect|getConnection|pymysql\.connect|create_connection)\(" + _SKIPPED + rb"[ \t]*,[ \t]*" + _SKIPPED + rb"[ \t]*,[ \t]*" + _STRING, _any),
+        Context("password", rb"(?i)\b(?:crypt|hashpw|hash_password|make_password|password_hash|password_verify)\(" + _STRING, _any),
+        Context("password", rb"chpasswd:(?:\s|\\+[nr])*(?:[\w-]+: ?[\w|>-]+(?:\s|\\+[nr])+)*[\w.-]+:([^\s\"'\\<]+)", _any),
         Context("token-pair", rb"AKIA[A-Z0-9]{12,}[^A-Za-z0-9]{1,8}([A-Za-z0-9+/]{40})\b", _any),
         Context("aws-secret", rb"(?i)aws\w{0,30}[^\w\n]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/]|$)", _token),
         Context("sas-signature", rb"[?&;]sig=([A-Za-z0-9%+/=_-]{16,})", _any),

@@ -37,7 +37,8 @@ _COMPLAINT: Final = re.compile(
     rb"(?i)\b(?:required|must|invalid|field|characters|should|short|cannot|incorrect|blank|expired|valid|allowed|expected|"
     rb"failed|wrong|missing|match|please|error|exceeded|denied|not found|unauthorized|rejected)\b"
 )
-_SECRET_NAME: Final = re.compile(rb"(?i).key\Z|sig|sess|sid|hmac|csrf|xsrf|sas|x[_-]amz|x[_-]goog")
+_PATTERN: Final = re.compile(rb"[][(){}\\^$|?*]")
+_SECRET_NAME: Final = re.compile(rb"(?i).key\Z|pat\Z|sig|sess|sid|hmac|csrf|xsrf|sas|x[_-]amz|x[_-]goog")
 _PERSON_SPACED: Final = re.compile(
     rb"[A-Z\xc0-\xff][\w\x80-\xff'.-]*(?: (?:van|von|de|der|la|del|di|bin|al) ?)*(?: [A-Z\xc0-\xff][\w\x80-\xff'.-]*){1,4}\Z"
     rb"|\d{1,5}[a-z]? [A-Z]|[A-Z\x80-\xff][\w\x80-\xff.' -]{2,40} \d{1,5}[a-z]?\b(?![.:])"
@@ -117,8 +118,8 @@ def _strict(name: bytes, content: bytes) -> bool:
         return False
     if _HEX.match(content) and not _SECRET_NAME.search(name):
         return False
-    if name.lower().endswith(b"pat") and not content.replace(b"-", b"").replace(b"_", b"").isalnum():
-        return False  # a pattern
+    if name.lower().endswith(b"pat") and _PATTERN.search(content):
+        return False
     return random_looking(content)
 
 

@@ -39,7 +39,7 @@ _NAME_OWNERS: Final = (
     rb"guest|beneficiary|contact|recipient|sender|display|client|owner|person|street|vor|nach"
 )
 WORDS: Final = (
-    rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|(?-i:[a-z]P[wW]\b)|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
+    rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|(?-i:[a-z]P(?:[wW]|at)\b)|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
     rb"jwt|bearer|mnemonic|seed[_ -](?:phrase|words)|recovery[_ -]phrase|ticket|conn(?:ection)?_?str|assertion|requirepass|"
     rb"_pat\b|\bpat\b|code_verifier|device_code|saml_?response|x-honeycomb-team|x-jfrog-art-api|sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
     rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|\w[_-]key\b|(?-i:[a-z]Key\b)|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
@@ -52,7 +52,7 @@ WORDS: Final = (
     rb"e[_-]?mail|\bcustomer\b|\bpatient\b|\bapplicant\b|\battendee\b|\bperson\b)"
 )
 _QUOTES: Final = rb"(?:[\\\"'`]|&quot;|&#3[49];|%22|%27|u002[27])"
-_CLOSE: Final = _QUOTES + rb"*(?:\]|%5[Dd])*"
+_CLOSE: Final = rb"(?:\[\d\])?" + _QUOTES + rb"*(?:\]|%5[Dd])*"
 # `**Password:** x`, `PASSWORD ?= x`, `userPassword:: x` and `Password { get; set; } = "x"` are assignments too.
 _ASSIGN: Final = (
     _CLOSE
@@ -202,8 +202,9 @@ def _is_pair(data: bytes, start: int, after: int, kind: Kind) -> bool:
         return False
     if data[start : start + 1] == b"-" or data[start - 1 : start] == b"{":
         return True
-    before = data[max(0, start - 300) : start].rstrip(b"\\\"'`bu")
-    if before[-1:] in (b"(", b"[") and before != data[max(0, start - 300) : start]:
+    before = data[max(0, start - 300) : start].rstrip(_IDENTIFIER + b".")
+    opened = before.rstrip(b"\\\"'`").rstrip(b"bu")
+    if opened[-1:] in (b"(", b"[") and before[-1:] in (b'"', b"'", b"`"):
         end = string_end(data, quote)
         # With a third string it is a list of names, or a function's arguments.
         return not _ANOTHER.match(data, end) or _DIGIT.search(data, quote.start, end) is not None
@@ -317,7 +318,7 @@ def _value(data: bytes, start: int, kind: Kind, separator: bytes, pos: int) -> V
         return block(data, scalar.start(1), indent) if scalar[1] else escaped_block(data, scalar.end(), indent)
     if (line_end := _NEXT_LINE.match(data, pos)) is not None:
         if quote_at(data, line_end.end()) is None:
-            if not _starts_line(data, start):
+            if not _starts_line(data, start) and data[start - 1 : start] not in (b'"', b"'"):
                 return None
             deeper = len(line_end[1]) > _indent(data, start)
             if not deeper or kind in (Kind.STRICT, Kind.SPACED) or _FIELD.match(data, line_end.end()):

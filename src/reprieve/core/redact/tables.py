@@ -68,8 +68,8 @@ def _row(data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]]) -> tuple
 TABLE_TRIGGER: Final = rb"(?m)^[ \t]*[-+|: ]*-{3}[ :]*[+|][-+|: ]*-{3}[-+|: ]*\r?\n"
 _SHEET_NAMES: Final = rb"(?:password|passwd|pwd|secret|token|api_?key|ssn|phone|iban|birth|dob|first_?name|last_?name|full_?name|card_?number|email)"
 _HEADER: Final = rb"(?:[\w. -]+,)*[\w.-]*" + _SHEET_NAMES + rb"[\w.-]*(?:,[\w. -]+)*"
-_SHEET: Final = rb"(?im)(?:^|[\"'])(" + _HEADER + rb")(\r?\n|(?:\\+r)?\\+n)[^\n,\\]*,"
-SHEET_TRIGGER: Final = rb"(?im)(?:^|[\"'])" + _HEADER + rb"(?:\r?\n|(?:\\+r)?\\+n)[^\n,\\]*,"
+_SHEET: Final = rb"(?im)(?:^|[\"'=:])(" + _HEADER + rb")(\r?\n|(?:\\+r)?\\+n)[^\n,\\]*,"
+SHEET_TRIGGER: Final = rb"(?im)(?:^|[\"'=:])" + _HEADER + rb"(?:\r?\n|(?:\\+r)?\\+n)[^\n,\\]*,"
 _LINE_END: Final = re.compile(rb"\n|\Z")
 _ESCAPED_LINE_END: Final = re.compile(rb"""(?:\\++r)?\\++n|\\*["']|\n|\Z""")
 

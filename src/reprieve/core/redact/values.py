@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 MARKER: Final = re.compile(rb"(?:\[redacted:[a-z0-9-]{1,40}\])++")
 
 _QUOTE: Final = re.compile(
-    rb"""[bBrRuUfF]{0,2}(?:(?P<triple>(\\{1,255}["'])\2\2)|(?P<escapes>\\{0,255})(?P<mark>"{3}|'{3}|["'`]))"""
+    rb"""[bBrRuUfFN]{0,2}(?:(?P<triple>(\\{1,255}["'])\2\2)|(?P<escapes>\\{0,255})(?P<mark>"{3}|'{3}|["'`]))"""
     rb"""|(?P<entity>&quot;|&#3[49];|%22|%27|\\{1,16}u002[27])"""
 )
 # A new record of a log, or the next part of a traceback: a value that was cut off does not go on there.

@@ -188,7 +188,8 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("mollie-key", rb"live_[A-Za-z0-9]{4}", alnum + rb"{20,}\b", mixed=True),
         Vendor("lob-key", rb"(?:live|test)_(?:pub_)?[0-9a-f]{8}", lower_hex + rb"{22,}"),
         # mail, chat, telephony
-        Vendor("slack-token", rb"xox[a-zA-Z](?:\.xox[a-z])?-", rb"[A-Za-z0-9-]{8,}(?:[+/][A-Za-z0-9+/-]*)*=*", free=True),
+        Vendor("slack-token", rb"xox[a-zA-Z](?:\.xox[a-z])?-", rb"[A-Za-z0-9-]{8,}", free=True),
+        Vendor("slack-token", rb"xoxe[.-][A-Za-z0-9.-]{2}", rb"[A-Za-z0-9+/-]{8,}=*", free=True),
         Vendor("slack-token", rb"xapp-\d-", rb"[A-Za-z0-9-]{10,}", free=True),
         Vendor("slack-token", rb"xwfp-", rb"[A-Za-z0-9-]{16,}"),
         Vendor("hook-url", rb"(?:https?://(?:[a-z-]+\.)?)?hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/", rb"[A-Za-z0-9+/_-]{6,}", 66, free=True, hint=rb"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"),
@@ -269,6 +270,10 @@ def _rows() -> tuple[Vendor, ...]:
         Vendor("vercel-token", rb"vercel_[a-z]+(?:_[a-z]+)?_[A-Za-z0-9]{6}", rb"[A-Za-z0-9_]{16,}"),
         Vendor("adobe-secret", rb"p8e-[A-Za-z0-9]{4}", rb"[A-Za-z0-9]{24,}", mixed=True),
         Vendor("facebook-token", rb"[0-9]{13,17}\|", rb"[A-Za-z0-9_-]{20,40}", hint=rb"[0-9]\|[A-Za-z0-9_-]{20}"),
+        Vendor("ionic-token", rb"ion_[A-Za-z0-9]{8}", alnum + rb"{32,}", mixed=True),
+        Vendor("scalingo-token", rb"tk-us-[A-Za-z0-9_-]{8}", dashed + rb"{32,}", mixed=True),
+        Vendor("unkey-key", rb"unkey_[A-Za-z0-9]{8}", alnum + rb"{12,}", mixed=True),
+        Vendor("rapidapi-key", rb"[A-Za-z0-9]{10}msh[A-Za-z0-9]{15}p1[A-Za-z0-9]{6}jsn", alnum + rb"{12}", hint=rb"msh[A-Za-z0-9]{15}p1[A-Za-z0-9]{6}jsn"),
         # Whoever invents the next one will most likely spell it like this.
         Vendor("vendor-key", rb"[a-z]{2,12}[_-](?:live|test|prod|sk|pk|pat|key|secret|token|api|apikey|v1)[_-][A-Za-z0-9]{6}",
                rb"[A-Za-z0-9]{10,}", mixed=True,

@@ -8,7 +8,7 @@ from typing import Final
 from reprieve.core.redact.patterns import compiled
 
 _COLOURS: Final = rb"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]|033|e))\[[0-9;]{0,20}[A-Za-z]"
-_ENTITIES: Final = rb"&(?:quot|apos|gt|lt|amp|nbsp|#(?:[xX]2[27]|0?3[49]));|\\u00(?:2[267]|3[cCdDeE])"
+_ENTITIES: Final = rb"&(?:amp;){0,3}(?:quot|apos|gt|lt|amp|nbsp|#(?:[xX]2[27]|0?3[49]));|\\u00(?:2[267]|3[cCdDeE])"
 _COLOUR_SIGNS: Final = (b"1b[", b"1B[", b"033[", b"\\e[")
 _SIGNS: Final = {
     b"&quot;": b'"', b"&apos;": b"'", b"&gt;": b">", b"&lt;": b"<", b"&amp;": b"&", b"&nbsp;": b" ", b"&#x22;": b'"', b"&#X22;": b'"', b"&#x27;": b"'",
@@ -26,7 +26,7 @@ _PERCENT_SIGNS: Final = {
 
 def _sign(entity: bytes) -> bytes:
     """A quote behind as many backslashes as the entity was long reads as one that is escaped so often."""
-    sign = _SIGNS[entity]
+    sign = _SIGNS[entity if entity == b"&amp;" else entity.replace(b"amp;", b"")]
     fill = b"\\" if sign in (b'"', b"'") else b" "
     gap = fill * (len(entity) - 1)
     return sign + gap if sign == b">" else gap + sign  # an arrow stays one: `=&gt;`
