@@ -16,14 +16,14 @@ if TYPE_CHECKING:
         should_move_to_dlq,
     )
     from reprieve.app.judging import classify, classify_response, classify_text
-    from reprieve.app.profiles import load_profiles
+    from reprieve.app.profiles import ProfileBook, load_profiles
     from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_environment, register_secret
     from reprieve.app.registry import rule
     from reprieve.app.retry import NestedRetryWarning, RetryEvent, attempts, retry
-    from reprieve.core.backoff import Backoff
-    from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, RetryAt, decide
+    from reprieve.core.backoff import Backoff, Jitter
+    from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, Reason, RetryAt, decide
     from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Scope, Severity
-    from reprieve.core.policy import Policy, Profile
+    from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
     from reprieve.core.redact import RedactionReport
     from reprieve.errors import (
         NeedsReview,
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
     "app.judging": "classify classify_response classify_text",
-    "app.profiles": "load_profiles",
+    "app.profiles": "ProfileBook load_profiles",
     "app.redaction": "redact redact_exception redact_mapping register_environment register_secret",
     "app.registry": "rule",
     "app.retry": "NestedRetryWarning RetryEvent attempts retry",
-    "core.backoff": "Backoff",
-    "core.decide": "Abort DeadLetter Decision History Park RetryAt decide",
+    "core.backoff": "Backoff Jitter",
+    "core.decide": "Abort DeadLetter Decision History Park Reason RetryAt decide",
     "core.failure": "TAXONOMY Category ErrorClass Evidence Failure Scope Severity",
-    "core.policy": "Policy Profile",
+    "core.policy": "Cause Judge ParkState Parking Policy Profile",
     "core.redact": "RedactionReport",
     "errors": "NeedsReview Permanent ProfileError ReprieveError Retryable UnknownNameError UsageError Verdict",
 }
@@ -57,19 +57,26 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Abort",
     "Backoff",
     "Category",
+    "Cause",
     "DeadLetter",
     "Decision",
     "ErrorClass",
     "Evidence",
     "Failure",
     "History",
+    "Jitter",
+    "Judge",
     "NeedsReview",
     "NestedRetryWarning",
     "Park",
+    "ParkState",
+    "Parking",
     "Permanent",
     "Policy",
     "Profile",
+    "ProfileBook",
     "ProfileError",
+    "Reason",
     "RedactionReport",
     "ReprieveError",
     "RetryAt",
@@ -102,6 +109,10 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - only when it is asked for
+
+        return version("reprieve")
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'reprieve' has no attribute {name!r}")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Scope, Severity
+from reprieve.errors import UsageError
 
 texts = st.text(max_size=40)
 failures = st.builds(
@@ -68,3 +69,21 @@ def test_bugs_and_bad_configuration_page_an_operator():
     rows = [kind for kind in TAXONOMY.values() if kind.category is Category.CONFIGURATION]
     assert rows
     assert all(kind.pages and not kind.retryable for kind in rows)
+
+
+@given(failures)
+def test_a_record_of_another_version_is_read(failure):
+    values = failure.as_dict()
+    values["a_field_of_tomorrow"] = 1
+    del values["redactions"]
+    again = Failure.from_dict(values)
+    assert again == dataclasses.replace(failure, redactions=())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"error_class": 7}, {"retryable": "yes"}, {"retry_after": "soon"}, {"evidence": [{}]}, {"category": "x"}],
+)
+def test_what_is_no_record_is_refused_with_a_reason(values):
+    with pytest.raises(UsageError, match="no record of a failure"):
+        Failure.from_dict(values)

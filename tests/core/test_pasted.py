@@ -51,11 +51,59 @@ def test_what_an_sdk_writes_into_its_message_is_read_as_facts():
     assert classify_text(text).error_class is ErrorClass.QUOTA_EXHAUSTED
 
 
-def test_a_group_with_its_margin_is_read():
-    text = "".join(traceback.format_exception(ExceptionGroup("several", [ValueError("a")])))
-    margined = '  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n  | TimeoutError: slow\n'
-    assert parse_traceback(text) is None
-    assert classify_text(margined).error_class is ErrorClass.NETWORK_TIMEOUT
+def slow():
+    raise TimeoutError("slow")
+
+
+def bad():
+    raise ValueError("bad")
+
+
+def several(*functions):
+    caught = []
+    for function in functions:
+        try:
+            function()
+        except (TimeoutError, ValueError) as error:
+            caught.append(error)
+    raise ExceptionGroup("several", caught)
+
+
+@pytest.mark.parametrize("functions", [(slow, bad), (slow, slow), (bad,)], ids=["mixed", "slow", "bad"])
+def test_a_pasted_group_is_judged_by_all_its_leaves(functions):
+    try:
+        several(*functions)
+    except ExceptionGroup as group:
+        live, pasted = classify(group), classify_text("before\n" + traceback.format_exc())
+    assert (pasted.error_class, pasted.retryable) == (live.error_class, live.retryable)
+    assert pasted.fingerprint == live.fingerprint
+
+
+RESET = (
+    'Traceback (most recent call last):\n  File "a.py", line 1, in f\nConnectionResetError: [Errno 104] reset by peer\n'
+)
+WRONG = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: wrong\n'
+
+
+def test_of_two_failures_in_a_log_the_last_one_counts():
+    assert classify_text(WRONG + "INFO going on\n" + RESET).error_class is ErrorClass.CONNECTION_RESET
+
+
+def test_log_lines_after_a_traceback_are_not_its_message():
+    failure = classify_text(RESET + "2026-01-01 10:00:00 INFO going on\n")
+    assert failure.message == "[Errno 104] reset by peer"
+
+
+def test_what_a_logger_puts_before_every_line_is_taken_off():
+    prefixed = "".join(f"2026-01-01T10:00:0{n}Z stderr F {line}\n" for n, line in enumerate(RESET.splitlines()))
+    assert classify_text(prefixed).error_class is ErrorClass.CONNECTION_RESET
+
+
+@pytest.mark.parametrize(
+    "words", ["ExceptionGroup: x", "OSError: Error code: 400 - {[]: 1}", "StopIteration", "UnicodeDecodeError: x"]
+)
+def test_every_name_that_can_be_pasted_is_survived(words):
+    assert classify_text(f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n{words}\n').error_class
 
 
 @pytest.mark.parametrize("text", ["", "just words", "Traceback (most recent call last):\n", "Traceback:\n  File x"])

@@ -97,3 +97,39 @@ def test_the_help_shows_examples():
 def test_the_taxonomy_can_be_listed():
     assert "NETWORK_TIMEOUT" in reprieve("taxonomy").stdout
     assert {"error_class", "remedy", "pages"} <= set(json.loads(reprieve("taxonomy", "--json").stdout)[0])
+
+
+def test_what_json_printed_can_be_read_again():
+    found = verdict("--status", "503")
+    assert verdict(text=json.dumps(found))["failure"] == found["failure"]
+
+
+def test_a_line_of_a_structured_log_is_judged_by_the_traceback_in_it():
+    stack = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nTimeoutError: slow'
+    assert (
+        verdict(text=json.dumps({"level": "error", "exc_info": stack}))["failure"]["error_class"] == "NETWORK_TIMEOUT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "says"),
+    [
+        (["--status", "503", "some.txt"], "", "not a file beside"),
+        (["-m", "x", "-H", "A: b"], "", "give its --status too"),
+        (["no such file"], "", "given with -m"),
+        ([], '{"error_class": "X", "evidence": 1, "fingerprint": "x"}', "no record of a failure"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments, text, says):
+    done = reprieve("classify", *arguments, text=text)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_nested_beyond_reason_is_survived():
+    assert reprieve("classify", text='{"a":' * 20_000).returncode == 0
+
+
+def test_the_version_is_told():
+    assert reprieve("--version").stdout.startswith("reprieve 0.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from reprieve.app.registry import DEFAULT
 from reprieve.core import classify as core
 from reprieve.core.policy import Judge
+from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
     from reprieve.app.profiles import ProfileLike
@@ -23,6 +24,8 @@ def classify(
     goes into the fingerprint, `now` (seconds since the epoch) turns an HTTP-date into a wait. Cancellation,
     KeyboardInterrupt and SystemExit are not failures: they are raised again.
     """
+    if not isinstance(exc, BaseException):
+        raise UsageError(f"classify judges exceptions, not {type(exc).__name__}; classify_text is for text")
     return core.classify(exc, _context(profile, stage, now))
 
 

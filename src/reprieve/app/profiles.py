@@ -18,7 +18,7 @@ from reprieve.core.policy import Policy, Profile
 from reprieve.errors import ProfileError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 SHIPPED_NAMES: Final = ("analysis", "criticizer", "ingestion", "orchestrator")
@@ -58,6 +58,15 @@ class ProfileBook:
     def __getitem__(self, name: str) -> Profile:
         return self.resolve(name)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __len__(self) -> int:
+        return len(self.names())
+
     def extended(self, text: str, *, source: str) -> ProfileBook:
         """This book with what a TOML text defines or changes; this one stays as it is."""
         from reprieve.core.profile_file import read_profiles  # noqa: PLC0415 - tomllib, only where a file is read
@@ -90,8 +99,10 @@ class ProfileBook:
 SHIPPED: Final = ProfileBook()
 
 
-def load_profiles(path: str | Path, *, book: ProfileBook = SHIPPED) -> ProfileBook:
-    """Read a TOML file that defines profiles of its own or changes values of known ones (ORC-2.3)."""
+def load_profiles(path: str | Path | None = None, *, book: ProfileBook = SHIPPED) -> ProfileBook:
+    """Read a TOML file that defines profiles of its own or changes values of known ones (ORC-2.3); none: the shipped."""
+    if path is None:
+        return book
     import pathlib  # noqa: PLC0415 - `import reprieve` stays light
 
     source = str(path)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from reprieve.core.classify import UserRules
 
 Answer = ErrorClass | Verdict | bool | None
-"""What a rule may say: a class of ours, a verdict, retryable or not, or None for "not mine"."""
+"""What a rule may say: a class of ours, a verdict (which may bring a class of your own), retryable or not, or None for
+"not mine". One that fails or says something else is passed over, and the evidence says `user-rule-failed`."""
 Rule = Callable[[BaseException], Answer]
 R = TypeVar("R", bound=Callable[..., Answer])
 
@@ -30,7 +31,7 @@ class Registry:
     def add(self, kinds: tuple[type[BaseException], ...], answer: Rule, name: str) -> None:
         """Judge these types, and what derives from them, by this rule."""
         for kind in kinds:
-            if not isinstance(kind, type):
+            if not _is_exception_type(kind):
                 raise UsageError(f"a rule is for exception types, not for {kind!r}")
         ask = _asker(answer, name)
         with self._lock:
@@ -71,6 +72,10 @@ def rule(*kinds: type[BaseException], answer: Answer = None) -> Callable[[R], R]
         return function
 
     return add
+
+
+def _is_exception_type(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def _asker(answer: Rule, name: str) -> Callable[[BaseException], Finding | None]:

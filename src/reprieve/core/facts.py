@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 _QUOTED = re.compile(r"""(?<!\w)(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}'(?!\w)|`[^`\n]{0,2000}`|“[^”\n]{0,2000}”)""")
 _ERROR_STATUS = range(100, 600)
@@ -53,11 +53,11 @@ def text_of(value: object) -> str | None:
 
 def seconds(value: object) -> float | None:
     """A duration that can be meant; None for all else, booleans included."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    kind = type(value)  # `isinstance` would ask a hostile value for its class
+    if kind is bool or not issubclass(kind, int | float):
         return None
-    return (
-        float(value) if 0 <= value <= _LONGEST_WAIT else None
-    )  # compared before it is made a float, which may not fit
+    number = cast("float", value)
+    return float(number) if 0 <= number <= _LONGEST_WAIT else None  # compared before it is made a float: it may not fit
 
 
 def words_of(exc: object) -> str:

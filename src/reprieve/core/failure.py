@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -272,14 +274,28 @@ class Failure:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Failure:
-        """Read back what `as_dict` gave."""
-        error_class = values["error_class"]
+        """Read back what `as_dict` gave, also what another version did: unknown fields are left, new ones have defaults."""
+        try:
+            return cls._from_known({**_LATER_FIELDS, **{key: values[key] for key in values if key in cls.__slots__}})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"this is no record of a failure: {type(error).__name__}") from None
+
+    @classmethod
+    def _from_known(cls, values: dict[str, Any]) -> Failure:
+        error_class, retry_after = values["error_class"], values["retry_after"]
+        if not isinstance(error_class, str) or not isinstance(values["retryable"], bool):
+            raise TypeError("error_class or retryable")
         return cls(**{
             **values,
             "error_class": ErrorClass(error_class) if error_class in TAXONOMY else error_class,
+            "retry_after": None if retry_after is None else float(retry_after),
             "category": Category(values["category"]),
             "severity": Severity(values["severity"]),
             "scope": Scope(values["scope"]),
             "evidence": tuple(Evidence(**item) for item in values["evidence"]),
-            "redactions": tuple(values["redactions"].items()),
+            "redactions": tuple(dict(values["redactions"]).items()),
         })  # fmt: skip
+
+
+_LATER_FIELDS: Final[Mapping[str, object]] = {"code": None, "exception_type": "", "redactions": {}}
+"""What records of earlier versions may lack."""

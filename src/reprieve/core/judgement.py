@@ -76,7 +76,8 @@ def judge(exc: BaseException, context: Context, walk: Walk | None = None) -> Jud
             break
     if best is None:
         words = text.of_words(message_of(exc), context.now, to_the_letter=context.to_the_letter)
-        best = Judged(words or UNKNOWN.but(value=qualified(type(exc))), first_path)
+        finding = _with_own_wait(words or UNKNOWN.but(value=qualified(type(exc))), exc)
+        best = Judged(finding or UNKNOWN, first_path)
     return best if not extra else replace(best, before=(*best.before, *extra))
 
 

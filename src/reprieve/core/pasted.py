@@ -7,10 +7,14 @@ import builtins
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, cast
 
 _MARGIN = re.compile(r"^[ ]*(?:\+-[+\-]*[ \d-]*|\|[ ]?)", re.MULTILINE)
-_HEAD = re.compile(r"^Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
+_BETWEEN_LEAVES = re.compile(r"^[ |]*\+-[+-]*[ ]*\d*[ -]*$", re.MULTILINE)
+_HEAD = re.compile(r"^(?:Exception Group )?Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
+_PREFIXED_HEAD = re.compile(r"^(.{1,200}?)Traceback \(most recent call last\):[ \t]*$", re.MULTILINE)
+_LOG_LINE = re.compile(r"\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\{\"")
 _FRAME = re.compile(r'^[ ]{2,}File "(?P<file>[^"\n]*)", line \d+(?:, in (?P<function>.+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\.<locals>\.\w+)*)(?::[ ]?(?P<message>.*))?$")
 _LINK = re.compile(
@@ -33,25 +37,66 @@ class Pasted:
 
 
 def parse_traceback(text: str) -> Pasted | None:
-    """Read the text of a traceback, chains included; None where there is none in it."""
+    """Read the last traceback of a text, its chain included; None where there is none in it."""
     text = text[-_LONGEST:].replace("\r\n", "\n")
-    if _HEAD.search(text) is None and _HEAD.search(text := _MARGIN.sub("", text)) is None:
+    group = _group(text)
+    if group is not None:
+        return group
+    text = _unprefixed(text)
+    if _HEAD.search(text) is None:
         return None
-    outer: BaseException | None = None
-    inner: BaseException | None = None
+    outer: Exception | None = None
     frames: tuple[tuple[str, str], ...] = ()
-    for part in _LINK.split(text):
-        found = _raised(part)
-        if found is None:
-            continue
-        outer, frames = found
-        outer.__cause__ = inner
-        inner = outer
+    heads = [match.start() for match in _HEAD.finditer(text)]
+    for start, end in zip(heads, [*heads[1:], len(text)], strict=True):
+        part, inner = text[start:end], outer
+        found = _raised(_LINK.split(part)[0])
+        if found is not None:
+            outer, frames = found
+            outer.__cause__ = inner
+        if _LINK.search(part) is None and end < len(text):  # the next one is another failure, and a later one counts
+            outer = None
     return None if outer is None else Pasted(outer, frames)
 
 
-def _raised(part: str) -> tuple[BaseException, tuple[tuple[str, str], ...]] | None:
-    """One exception of the chain: the first unindented `Type: message` after the frames."""
+def _group(text: str) -> Pasted | None:
+    """A group of exceptions, drawn with its margins; its leaves are what counts."""
+    start = text.rfind("Exception Group Traceback (most recent call last):")
+    if start < 0:
+        return None
+    first, *rest = _BETWEEN_LEAVES.split(text[start:])
+    frames = tuple(
+        (match["file"], match["function"] or "<module>") for match in _FRAME.finditer(_MARGIN.sub("", first))
+    )
+    leaves = [leaf for leaf in (_leaf(_MARGIN.sub("", piece)) for piece in rest) if leaf is not None]
+    return Pasted(ExceptionGroup("pasted", leaves), frames) if leaves else None
+
+
+def _leaf(piece: str) -> Exception | None:
+    """One leaf, with its own traceback or bare."""
+    found = _raised(piece)
+    if found is not None:
+        return found[0]
+    match = _RAISED.match(piece.strip())
+    return None if match is None or not match["message"] else _stand_in(match["type"], match["message"])
+
+
+def _unprefixed(text: str) -> str:
+    """The text without what a logger or a group's margin puts before every line of a traceback."""
+    if _HEAD.search(text) is not None:
+        return text
+    marginless = _MARGIN.sub("", text)
+    if _HEAD.search(marginless) is not None:
+        return marginless
+    prefixed = _PREFIXED_HEAD.search(text)
+    if prefixed is None:
+        return text
+    width = len(prefixed.group(1))
+    return "\n".join(line[width:] for line in text[prefixed.start() :].split("\n"))
+
+
+def _raised(part: str) -> tuple[Exception, tuple[tuple[str, str], ...]] | None:
+    """One exception of the chain: the first unindented `Type: message` after the frames, and what goes on below it."""
     head = _HEAD.search(part)
     if head is None:
         return None
@@ -61,8 +106,8 @@ def _raised(part: str) -> tuple[BaseException, tuple[tuple[str, str], ...]] | No
     for number, line in enumerate(lines):
         match = _RAISED.match(line)
         if match is not None:
-            rest = [match["message"] or "", *lines[number + 1 :]]
-            return _stand_in(match["type"], "\n".join(rest).rstrip()), frames
+            below = takewhile(lambda each: each.strip() and not _LOG_LINE.match(each), lines[number + 1 :])
+            return _stand_in(match["type"], "\n".join([match["message"] or "", *below]).rstrip()), frames
     return None
 
 
@@ -75,7 +120,7 @@ class _StandIn(Exception):  # noqa: N818 - never raised
         return self.words
 
 
-def _stand_in(name: str, message: str) -> BaseException:
+def _stand_in(name: str, message: str) -> Exception:
     """An exception with the name, the words and the facts that the text shows; made without its library."""
     module, _, plain = name.rpartition(".")
     exc = _kind(module, plain)()

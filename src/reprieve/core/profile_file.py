@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reprieve.core.backoff import Backoff, Jitter, JitterKind, shown
-from reprieve.core.failure import Category, Severity
+from reprieve.core.failure import TAXONOMY, Category, Severity
 from reprieve.core.policy import DEFAULT_BUDGETS, Cause, Judge, Parking, ParkState, Policy, Profile
 from reprieve.core.toml_lines import lines_of_keys
 from reprieve.errors import ProfileError, UsageError, did_you_mean
@@ -112,6 +112,7 @@ class _File:
         if "judge" in table:
             judge = self.name_of(Judge, (*path, "judge"), table["judge"])
         for error_class, value in self.entries(path, table, "park"):
+            self.refuse_near_miss((*path, "park", error_class), "error class", error_class, TAXONOMY)
             parks[error_class] = self.parking((*path, "park", error_class), value)
         for key, value in self.entries(path, table, "budgets"):
             budgets[self.name_of(Cause, (*path, "budgets", key), key, tuple(DEFAULT_BUDGETS))] = value
@@ -138,6 +139,7 @@ class _File:
             where = (*path, "policies", short)
             if _NAME.fullmatch(short) is None:
                 raise self.refuse(where, f"a policy's name is letters, digits, `-` and `_`, not {short!r}")
+            self.refuse_near_miss(where, "policy", short, inherited)
             own = self.table(where, value, ("severity", *_POLICY_KEYS))
             policies[short] = self.policy(where, own, policies.get(short, replace(default, name="")))
             if "severity" in own:
@@ -188,6 +190,12 @@ class _File:
                 raise self.refuse(path, f"no jitter is named {word!r}{did_you_mean(word, JitterKind)}; it is {right}")
             case _:
                 raise self.refuse(path, f"jitter must be {right}, not {shown(value)}")
+
+    def refuse_near_miss(self, path: Path, kind: str, name: str, known: Iterable[str]) -> None:
+        """Names may be new, but one that is almost a known one is a slip."""
+        meant = "" if name in known else did_you_mean(name, known)
+        if meant:
+            raise self.refuse(path, f"no {kind} is named {name!r}{meant}")
 
     def parking(self, path: Path, value: object) -> Parking:
         if isinstance(value, str):

@@ -80,12 +80,13 @@ def gave_up_below(error: BaseException, place: Place) -> bool:
 
 
 def warn_nested(place: Place) -> None:
-    """Say once per place that its retry is not alone."""
-    warnings.warn_explicit(
-        f"{place.name} stopped without retrying: a retry below it had already given up. "
-        'Keep one of the two, or say nested="retry" to multiply their attempts.',
-        NestedRetryWarning,
-        place.file,
-        place.line,
-        registry=place.warned,
-    )
+    """Say once per place that its retry is not alone; where warnings are errors, the failure at hand still goes first."""
+    with suppress(NestedRetryWarning):
+        warnings.warn_explicit(
+            f"{place.name} stopped without retrying: a retry below it had already given up. "
+            'Keep one of the two, or say nested="retry" to multiply their attempts.',
+            NestedRetryWarning,
+            place.file,
+            place.line,
+            registry=place.warned,
+        )

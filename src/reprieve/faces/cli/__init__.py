@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
+import reprieve
 from reprieve.errors import ReprieveError
 from reprieve.faces.cli.classify import classify
 from reprieve.faces.cli.taxonomy import taxonomy
@@ -13,6 +15,7 @@ from reprieve.faces.cli.taxonomy import taxonomy
 app = typer.Typer(
     name="reprieve",
     help="Failed work gets a second chance: see what went wrong, and whether another try is worth it.",
+    invoke_without_command=True,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,8 +26,13 @@ app.command()(taxonomy)
 
 
 @app.callback()
-def root() -> None:
-    """Keep the commands apart, also while there are few."""
+def root(
+    *, version: Annotated[bool, typer.Option("--version", help="Show the version and leave.", is_eager=True)] = False
+) -> None:
+    """Failed work gets a second chance: see what went wrong, and whether another try is worth it."""
+    if version:
+        print(f"reprieve {reprieve.__version__}")  # noqa: T201 - the command line's way to speak
+        raise typer.Exit
 
 
 def main() -> None:

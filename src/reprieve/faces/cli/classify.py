@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reprieve.core.policy import Profile
 
 _LARGEST_INPUT = 4_000_000
+_STACK_KEYS = ("exc_info", "exception", "traceback", "stack_trace", "stack", "error", "message")
 _STATUS_KEYS = ("status", "status_code", "statusCode", "http_status", "code")
 
 
@@ -34,7 +35,7 @@ def classify(  # noqa: PLR0913 - one parameter an option
             help="A file with a traceback, a message or JSON; - or nothing reads standard input.", show_default=False
         ),
     ] = None,
-    status: Annotated[int | None, typer.Option(help="An HTTP status.", min=100, max=599, show_default=False)] = None,
+    status: Annotated[int | None, typer.Option(help="An HTTP status.", min=300, max=599, show_default=False)] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", help="A response header, as 'Retry-After: 3'; repeatable.")
     ] = None,
@@ -99,6 +100,10 @@ def _facts(
     source: Path | None, status: int | None, header: list[str] | None, body: str | None, message: str | None
 ) -> _Facts:
     """What was given: an answer, a record of ours, or text."""
+    if source is not None and (status is not None or message is not None):
+        raise UsageError("give a file, or --status, or --message: not a file beside one of them")
+    if status is None and (header or body is not None):
+        raise UsageError("--header and --body belong to an answer: give its --status too")
     if status is not None:
         return _Answer(status, _headers(header), body if body is not None else message and {"message": message})
     if message is not None:
@@ -108,17 +113,19 @@ def _facts(
         return text
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return _in_json(found)
 
 
 def _in_json(found: dict[str, object]) -> _Facts:
+    inner = found.get("failure")
+    found = inner if isinstance(inner, dict) else found  # what `--json` printed
     if {"error_class", "evidence", "fingerprint"} <= found.keys():
-        try:
-            return Failure.from_dict(found)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"this looks like a failure record of ours, but cannot be read: {error}") from error
+        return Failure.from_dict(found)
+    pasted = next((value for key in _STACK_KEYS if "Traceback" in str(value := found.get(key))), None)
+    if isinstance(pasted, str):  # one line of a structured log
+        return pasted
     status = next((found[key] for key in _STATUS_KEYS if isinstance(found.get(key), int)), 0)
     if isinstance(status, int) and 100 <= status < 600:  # noqa: PLR2004 - a status, and no code of another kind
         return _Answer(status, found.get("headers"), found.get("body", found))
@@ -143,13 +150,14 @@ def _read(source: Path | None) -> str:
     if source is None or str(source) == "-":
         if sys.stdin.isatty():
             print("Paste a traceback, a message or JSON; end with Ctrl-D.", file=sys.stderr)  # noqa: T201
-        text = sys.stdin.read(_LARGEST_INPUT + 1)
+        text = sys.stdin.buffer.read(_LARGEST_INPUT + 1).decode("utf-8", "replace")
     else:
         try:
             with source.open(encoding="utf-8", errors="replace") as file:
                 text = file.read(_LARGEST_INPUT + 1)
         except OSError as error:
-            raise UsageError(f"cannot read {source}: {error.strerror}") from error
+            hint = "" if source.suffix else "; a message is given with -m"
+            raise UsageError(f"cannot read {source}: {error.strerror}{hint}") from error
     if len(text) > _LARGEST_INPUT:
         raise UsageError(f"the input is larger than {_LARGEST_INPUT:,} characters; give the traceback alone")
     if not text.strip():

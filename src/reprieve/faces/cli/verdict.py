@@ -109,7 +109,10 @@ def ending(decision: Decision) -> str:
 def as_dict(each: Forecast) -> dict[str, object]:
     """One forecast as plain values."""
     return {
-        "waits": [{"attempt": wait.attempt, "shortest": wait.shortest, "longest": wait.longest} for wait in each.waits],
+        "waits": [
+            {"attempt": wait.attempt, "shortest": round(wait.shortest, 6), "longest": round(wait.longest, 6)}
+            for wait in each.waits
+        ],
         "end": None if each.endless else type(each.end).__name__,
         "reason": each.end.reason,
         "endless": each.endless,

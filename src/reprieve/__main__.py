@@ -1,0 +1,5 @@
+"""`python -m reprieve` is `reprieve`."""
+
+from reprieve.faces.cli import main
+
+main()
