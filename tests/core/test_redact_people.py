@@ -140,3 +140,50 @@ def test_what_stands_under_a_persons_field_is_removed(name, depth):
 )  # fmt: skip
 def test_what_only_looks_like_a_person_stays(text):
     assert redact(text) == text
+
+
+@pytest.mark.spec("CRIT-4.4")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("street", "906 Maple Street, Apt 33"),
+        ("home_address", "765 Elm Lane, Flat 2, Leeds"),
+        ("mailing_address", "424 Elm Lane, Apt 29"),
+        ("residence", "790 Maple Road"),
+        ("dob", "March 21, 1983"),
+        ("born_on", "1908-08-10"),
+        ("billing_name", "Takumi Szabo"),
+        ("shippingName", "Takumi Szabo"),
+        ("tax_identification_number", "80552322721"),
+        ("driverLicenseNumber", "B26274721"),
+        ("ni_number", "AB241981C"),
+    ],
+)
+@pytest.mark.parametrize(
+    "form", ["{k}={v}\nid=7", '"{k}": "{v}", "id": 7', "Person({k}='{v}', id=7)", "{k}: {v}\nid: 7"]
+)
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_persons_field_goes_whole_past_its_commas(name, value, form, depth):
+    text = form.format(k=name, v=value)
+    for _ in range(depth):
+        text = json.dumps({"detail": text})
+    clean = redact(text)
+    assert not [part for part in value.replace(",", "").split() if part in clean]
+    assert "id" in clean
+    assert "7" in clean
+
+
+@pytest.mark.spec("CRIT-4.3")
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("phone +1 415 555 0134 ts=1776124494 run 64518547527", ("ts=1776124494", "run 64518547527")),
+        ("contact: +1 415 555 0134 ref 64518547527", ("ref 64518547527",)),
+        ("id 5046398863215155960", ("5046398863215155960",)),
+        ("street=906 Maple Street, Job=7", (", Job=7",)),
+        ("first_name=Anna, request_id=req_42, Stage: llm", (", request_id=req_42, Stage: llm",)),
+    ],
+)
+def test_what_stands_beside_a_persons_data_stays(text, kept):
+    clean = redact(text)
+    assert all(part in clean for part in kept)

@@ -204,8 +204,8 @@ def said(data: bytes, opener: int, *, spill: bool) -> tuple[int, int] | None:
     mark = data[quote.start - len(quote.mark) - quote.escapes : quote.start]
     if quote.escapes and data.startswith(mark * 2, quote.start):
         start = quote.start + 2 * len(mark)
-        end = data.find(mark * 3, start)
-        return start, len(data) if end < 0 else end
+        end = data.find(mark * 3, start, start + _LONGEST)
+        return start, min(len(data), start + _LONGEST) if end < 0 else end
     end = string_end(data, quote, spill=spill)
     for _ in range(_APOSTROPHES):
         after = end + quote.escapes + len(quote.mark)
@@ -220,7 +220,8 @@ def said(data: bytes, opener: int, *, spill: bool) -> tuple[int, int] | None:
     return quote.start, end
 
 
-_APOSTROPHES: Final = 20
+_APOSTROPHES: Final = 6
+_LONGEST: Final = 1 << 16
 _MEDIA: Final = frozenset((b"url", b"image_url", b"b64_json", b"image", b"audio", b"file_data", b"data"))
 _LONG: Final = re.compile(rb"[A-Za-z0-9+/=_-]{8,}(?:\W{0,3}\Z|\.\.\.|\xe2\x80\xa6|[A-Za-z0-9+/=_-]{16})")
 _CHATTY: Final = re.compile(rb"chat_history|preamble|conversation_id")

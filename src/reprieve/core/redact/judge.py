@@ -201,7 +201,12 @@ _SNAKE: Final = re.compile(rb"[a-z]+(?:[_/:][a-z0-9.-]+)+\Z")
 
 
 def _person(name: bytes, content: bytes) -> bool:
-    if b"mail" in name.lower() and b"@" not in content and b"%40" not in content and b"u0040" not in content:
+    if (
+        b"mail" in name.lower().replace(b"mailing", b"")
+        and b"@" not in content
+        and b"%40" not in content
+        and b"u0040" not in content
+    ):
         return False
     if _CONSTANT.match(content) or content.startswith((b"0x", b"<", b"(")) or _same_word(name, content):
         return False

@@ -69,12 +69,17 @@ PEOPLE: Final = words("""
     telephone telephone_number tel mobile mobile_number mobile_phone cell cell_phone cellphone home_phone
     work_phone fax fax_number whatsapp msisdn contact_number caller_number to_number from_number iban
     bank_account account_number bank_account_number routing_number sort_code card_number cardnumber credit_card
+    billing_name shipping_name traveler_name traveller_name member_name student_name applicant_name subscriber_name donor_name
+    address_line_1 address_line_2 residence residence_address
+    home_addr mailing_addr born_on birth_place place_of_birth tax_identification_number tax_payer_id taxpayer_id vat_id
+    driver_license_number drivers_license_number driving_licence_number driving_license_number license_number_plate ni_number
+    national_insurance_no passport_num social_insurance_number
     credit_card_number cc_number pan email email_address e_mail user_email customer_email contact_email
 """)
 """What belongs to a person."""
 PERHAPS_PEOPLE: Final = words("""
     display_name displayname client_name owner_name person_name person username_full address customer patient
-    applicant attendee
+    applicant attendee line1 line2 card_name cc_name emergency_contact next_of_kin
 """)
 """A person only where the value is written like one."""
 RUN_TOGETHER: Final = words("""

@@ -104,6 +104,8 @@ def phones(data: bytes) -> Iterator[Span]:
                 continue
             if re.fullmatch(rb"\+?\d+\.\d+", value) or re.match(rb"\d{4}-\d\d-\d\d", value):
                 continue
+            if pattern is _IN_CONTEXT and (b"redacted:" in data[max(0, match.start() - 10) : start]):
+                continue  # the phone that was taken out is not this one
             if pattern is _INTERNATIONAL and (value.isdigit() or data[end : end + 2] in (b"e+", b"ms")):
                 continue
             yield Span(start, end, "phone")
@@ -113,6 +115,9 @@ _MILLISECONDS: Final = 13
 """Digits of a time in milliseconds, and of no card that is still in use."""
 _CARD: Final = rb"(?:^|[^\w.\-/+])(\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d{1,7}|3[47]\d{2}[ -]?\d{6}[ -]?\d{5}|3[068]\d{2}[ -]?\d{6}[ -]?\d{4})(?:[^\w-]|$)"
 CARD_TRIGGER: Final = rb"\d{4}[ -]?\d{4}[ -]?\d{4}[ -]?\d|3[0478]\d{2}[ -]?\d{6}[ -]?\d{4}"
+_LONGEST_CARD: Final = 19
+"""As long as an id of 64 bits, of which one in ten passes the check: a word has to say that it is a card."""
+_CARD_BEFORE: Final = re.compile(rb"(?i)card|\bpan\b|\bcc\b|credit|debit|maestro|visa|payment")
 _ID_BEFORE: Final = re.compile(
     rb"(?i)[\w-]*(?:id|key|number_of|count|offset|size|seq|version)\\*[\"']?\s*[:=#]\s*\\*[\"']?\Z|#\Z"
 )
@@ -138,6 +143,8 @@ def cards(data: bytes) -> Iterator[Span]:
             continue
         before = data[max(0, match.start(1) - 40) : match.start(1)]
         if value == digits and (len(digits) == _MILLISECONDS or _ID_BEFORE.search(before)):
+            continue
+        if value == digits and len(digits) == _LONGEST_CARD and not _CARD_BEFORE.search(before):
             continue
         if luhn(digits) and len(set(digits)) > 1:
             yield Span(match.start(1), match.end(1), "card")

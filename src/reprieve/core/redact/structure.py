@@ -36,7 +36,8 @@ _KEY_OWNERS: Final = (
 _CODE_OWNERS: Final = rb"verification|security|recovery|backup|one[_ -]?time|otp|mfa|2fa|sms|auth|login|pin"
 _NAME_OWNERS: Final = (
     rb"full|first|last|middle|given|family|maiden|sur|fore|customer|patient|legal|real|holder|employee|passenger|"
-    rb"guest|beneficiary|contact|recipient|sender|display|client|owner|person|street|vor|nach"
+    rb"guest|beneficiary|contact|recipient|sender|display|client|owner|person|street|vor|nach|billing|shipping|travell?er|"
+    rb"member|student|applicant|subscriber|donor|card|cc"
 )
 WORDS: Final = (
     rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|(?-i:[a-z]P(?:[wW]|at)\b)|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
@@ -44,7 +45,8 @@ WORDS: Final = (
     rb"_pat\b|\bpat\b|code_verifier|device_code|saml_?response|x-honeycomb-team|x-jfrog-art-api|sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
     rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|\w[_-]key\b|(?-i:[a-z]Key\b)|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
     rb"(?:" + _NAME_OWNERS + rb")[_ -]?name|cardholder|account_?holder|card_?holder|beneficiary|contact_?person|"
-    rb"birth|\bdob\b|_dob\b|geburtsdatum|street|address|postal|postcode|zip_?code|passport|national_?(?:id|insurance)|\bnino?\b|"
+    rb"birth|\bborn|\bline[12]\b|residence|tax_?(?:payer_?id|identification)|\bni_number|next_of_kin|emergency_contact|passport_?num|"
+    rb"\bdob\b|_dob\b|geburtsdatum|street|address|postal|postcode|zip_?code|passport|national_?(?:id|insurance)|\bnino?\b|"
     rb"social_?security|\bssn\b|_ssn\b|tax_?(?:id|number)|personal_?(?:id|number)|personnummer|aadhaa?r|\bcpf\b|\bcurp\b|\bbsn\b|\bdni\b|"
     rb"identity_(?:number|card)|id_?card|driv(?:er|ing)s?_?licen[sc]e|licen[sc]e_?plate|medical_record|\bmrn\b|insurance_?number|"
     rb"phone|\btel\b|mobile|\bcell|\bfax|whatsapp|msisdn|(?:contact|caller|to|from)_number|\biban\b|_iban\b|"

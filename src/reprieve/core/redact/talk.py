@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _ESCAPED_END: Final = re.compile(rb"(?:\\++r)?(\\++)n")
 _REACH: Final = 6000
+_LONGEST: Final = 1 << 14
+_NEARBY: Final = 2000
 _RECORD: Final = rb"(?m)^(?:Traceback |  File \"|\[?\d{4}-\d\d-\d\d|\[?(?:DEBUG|INFO|WARN|ERROR|CRITICAL)\b|[A-Za-z_.]+(?:Error|Exception)\b)"
 
 
@@ -90,7 +92,7 @@ def _line_end(data: bytes, pos: int) -> int:
 
 
 _SPEAKERS: Final = rb"Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A|user|assistant|system|human|ai|bot"
-_TURN: Final = rb"(?m)(?:^|[\s:=(]\\*[\"'])[ \t>*#-]*(" + _SPEAKERS + rb")[ \t*]*:"
+_TURN: Final = rb"(?m)(?:^|[\s:=(]\\*[\"'])[ \t>*#-]*(" + _SPEAKERS + rb")[ \t*]*:(?:[ \t*]|$)"
 TRANSCRIPT_TRIGGER: Final = (
     rb"(?m)(?:^|\\n|[\s:=(]\\*[\"'])[ \t>*#-]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude|assistant|ai|bot)[ \t*]*:"
 )
@@ -120,8 +122,9 @@ def transcripts(data: bytes) -> Iterator[Span]:
 
 
 def _until_record(data: bytes, lines: bytes, start: int, end: int) -> int:
+    end = _bound(data, lines, start, end)
     record = compiled(_RECORD).search(lines, start, end)
-    end = _bound(data, lines, start, end if record is None else record.start())
+    end = end if record is None else record.start()
     while end > start and data[end - 1] in b" \t\r\n\"'*":
         end -= 1
     return end
@@ -189,18 +192,20 @@ def prompt_lines(data: bytes) -> Iterator[Span]:
         start, end = match.start(2), match.end(2)
         if lines.count(b" ", start, end) < _FEW or _NO_SENTENCE.match(lines, start):
             continue
-        if match.group(1) and _DOCUMENTED.search(lines, max(0, start - _REACH), start):
+        if match.group(1) and _DOCUMENTED.search(lines, max(0, start - _NEARBY), start):
             continue  # an argument, explained
         yield from _span(data, start, _bound(data, lines, start, end))
+    past = 0
     for match in compiled(_PROMPT_ABOVE).finditer(lines):
         start, end = match.start(1), match.end(1)
-        if lines.count(b" ", start, end) < _FEW or _NO_SENTENCE.match(lines, start):
+        if start < past or lines.count(b" ", start, end) < _FEW or _NO_SENTENCE.match(lines, start):
             continue
-        if _DOCUMENTED.search(lines, max(0, start - _REACH), start):
+        if _DOCUMENTED.search(lines, max(0, start - _NEARBY), start):
             continue
-        over = _PARAGRAPH.search(lines, start)
-        end = len(lines) if over is None else over.start()
-        yield from _span(data, start, _until_record(data, lines, start, end))
+        over = _PARAGRAPH.search(lines, start, start + _LONGEST)
+        end = min(len(lines), start + _LONGEST) if over is None else over.start()
+        past = _until_record(data, lines, start, end)
+        yield from _span(data, start, past)
 
 
 _ELEMENT: Final = rb"<((?:\w+_)?prompt|instructions?|system|user|assistant|human|thinking|completion|user_(?:input|query|message)|message role=\\*[\"']\w+\\*[\"'])>([^<]+)</"
@@ -227,14 +232,25 @@ def others(data: bytes) -> Iterator[Span]:
     lines = _lined(data)
     for match in compiled(_ELEMENT).finditer(data):
         yield from _span(data, match.start(2), match.end(2))
+    past = 0
     for match in compiled(_FORM).finditer(data):
-        end = lines.find(b"\n--", match.end())
-        yield from _span(data, match.end(), _until_record(data, lines, match.end(), len(data) if end < 0 else end))
+        start = match.end()
+        if start < past:
+            continue
+        limit = min(len(data), start + _LONGEST)
+        boundary = lines.find(b"\n--", start, limit)
+        past = _until_record(data, lines, start, limit if boundary < 0 else boundary)
+        yield from _span(data, start, past)
     for pattern in (_FLAG, _STREAM):
         for match in compiled(pattern).finditer(data):
             inside = said(data, match.start(1), spill=False)
             if inside is not None and (pattern is _FLAG or _ENDS_LINE.match(lines, inside[1])):
                 yield from _span(data, *inside)
+    yield from _bare_fields(data, lines)
+
+
+def _bare_fields(data: bytes, lines: bytes) -> Iterator[Span]:
+    """Fields that Go, Java and Kotlin show without quotes."""
     for match in compiled(_GO).finditer(data):
         field = _GO_FIELD.search(data, match.end(), match.end() + _REACH)
         if field is not None:

@@ -207,6 +207,11 @@ _PERSONAL: Final = re.compile(
     rb"""[A-Z0-9+(\x80-\xff][^\s,;"'`<>\\&|]*+(?:[ ]+[A-Z0-9(\x80-\xff][\w\x80-\xff'./()@-]*+){0,6}"""
 )
 
+_AFTER_COMMA: Final = re.compile(
+    rb"""(?:,(?:[ ]+(?![\w.-]{0,40}[=:])[A-Z0-9\x80-\xff][\w\x80-\xff'./-]*+){1,3}){1,3}(?=[ ]*(?:[\r\n,;)\]}"'\\&]|\Z))"""
+)
+_LETTER: Final = re.compile(rb"[A-Za-z\x80-\xff]")
+
 
 def personal(data: bytes, pos: int) -> Value:
     """A name, an address or a number without quotes: words with capitals and groups of digits."""
@@ -214,6 +219,9 @@ def personal(data: bytes, pos: int) -> Value:
     if match is None:
         return bare(data, pos)
     end = match.end()
+    # `12 Elm Street, Apt 3` and `March 21, 1983` go on after the comma; `name=Anna, Job=7` does not.
+    if (further := _AFTER_COMMA.match(data, end)) is not None and _LETTER.search(data, pos, end):
+        end = further.end()
     while end > pos and data[end - 1] in b".,:;)]}":
         end -= 1
     return Value(pos, end, quoted=False)
