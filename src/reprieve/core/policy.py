@@ -31,6 +31,7 @@ class Cause(StrEnum):
     HANDLER = "handler"
     CRASH = "crash"
     OUT_OF_MEMORY = "out_of_memory"
+    """The system killed the worker: judged as WORKER_LOST, which is retryable. A MemoryError is the handler's own failure."""
     LOST_LEASE = "lost_lease"
     DEPLOY = "deploy"
 
