@@ -244,12 +244,13 @@ def _rows() -> tuple[Context, ...]:
         # protocols
         Context("password", _FIRST + rb"PASS ([^\s'\"\\]+)(?:\s*$|\r?\n|\\|['\"])", _no_test),
         Context("password", rb"\bHELLO [23] AUTH \S+ ([^\s'\"\\]+)", _any),
-        Context("password", rb"(?i)\bACL SETUSER [^\n]*?[ '\"]>([^\s'\"\\]+)", _any),
+        Context("password", rb"(?i)\bACL SETUSER [^\n]*?[ '\"]> *([^\s'\"\\]+)", _any),
         Context("password", rb"(?:\b|\\n)AUTH" + _BREAK + rb"(?:\$\d+" + _BREAK + rb"[\w.@-]+" + _BREAK + rb")?\$\d+" + _BREAK + rb"([^\s'\"\\$]+)", _any),
         Context("password", rb":\d{3,5} \(\S+\) ([0-9A-F]{32})\b", _any),
         Context("password", rb"\bp4\b[^\n]*? login\b[^\n]*?\b([0-9A-F]{32})\b", _ticket),
         Context("password", rb"(?:^|[\s>'\":\]*-])(?i:AUTH) (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER|CRAM-MD5|NTLM)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
         Context("password", rb"\bAUTHENTICATE (?:PLAIN|LOGIN|XOAUTH2|OAUTHBEARER)[ =]+([A-Za-z0-9+/=]{4,})", _challenge),
+        Context("password", rb"\d> AUTH (?:[\w.-]+ )??([^\s'\"\\]{4,})", _command_word),
         Context("password", rb"(?:^|[>\"'\n]|\\n) *\\*\"?AUTH\\*\"? \\*\"?([^\s'\"\\]{4,})(?:\\|['\"]|\s*$|\r?\n)", _command_word),
         Context("password", rb"(?:^|[>\"'\n] *)\\*\"?AUTH\\*\"? \\*\"?[\w.-]+\\*\"? \\*\"?([^\s'\"\\=]{4,})(?:\\|['\"]|\s*$|\r?\n)", _word),
         Context("password", rb"\b334 [A-Za-z0-9+/= :]*(?:\\+r|\\+n|['\"]|\s|b'|[CS<>-]+:? |send: |=> |-> )*([A-Za-z0-9+/]{4,}={0,2})(?:[\\'\"\s]|$)", _challenge),
@@ -259,7 +260,7 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?m)^\s*[\w.*-]+:(?:\d{2,5}|\*):[^:\s/]+:[^:\s/]+:([^\s:]+)\s*$", _any),
         Context("password", rb"[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w@.-]+:([^\s:'\"\\,]+)", _any),
         Context("password", rb":\d{3,5}=[\w.@-]+:([0-9A-F]{32})\b", _any),
-        Context("command-line", rb"(?im)(?:^|[\"'>]|\\n)[ \t]*(?:ENV|ARG|setenv|setx)[ \t]+\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PWD)\w*[ \t]+\\*[\"']?([^\s\"'\\=]+)", _any),
+        Context("command-line", rb"(?i)(?:\b|\\n)(?:(?-i:ENV|ARG)|setenv|setx)[ \t]+\w*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PWD)\w*[ \t]+\\*[\"']?([^\s\"'\\=]+)", _any),
         Context("password", rb"(?i)\b(?:(?:verification|security|one[- ]time|mfa|2fa|sms|log-?in|authentication|confirmation|access)[ -](?:code|pin|passcode|password)|otp(?: code)?)(?: (?:is|was|of))?:? (\d{4,8})\b", _any),
         # prose
         Context("password", rb"(?i)" + _PROSE_WORD + rb"s?(?: (?:is|was|of|set to|changed to|reset to|entered|provided|supplied|given|value|attempt|attempted|used|tried))?:?[ \t]+\\*[\"'`\x91\x92]([^\"'`\\\n]{2,200})\\*[\"'`]", _word),
@@ -274,7 +275,9 @@ def _rows() -> tuple[Context, ...]:
         Context("secret", rb"(?i)\b(?:(?:using|with|invalid|bad|wrong|expired|revoked|rejected|unknown) key:?|key (?:rejected|refused|revoked|expired|invalid|is|was|provided|used):?) \\*['\"]?((?-i:[A-Za-z0-9_-]{16,}))", _key_like),
         Context("password", rb"[\"']((?-i:[a-z]{4}(?: [a-z]{4}){3}))\\*[\"'][^\n]*(?i:app[ -]password)", _any),
         Context("password", rb"(?i)(?:^|[\s\"'>]|\\n)(?:password|passwd|pwd|secret|api_?key|token)(?:\t|\\+t)([^\s\"'\\]+)(?:\s*$|\r?\n|\\|[\"'])", _stated),
-        Context("credential", rb"(?i)(?:credentials?|log ?in|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _made_up),
+        Context("password", rb"(?i)\b(?:password|secret) [0-9] ([^\s'\"\\]+)", _stated),
+        Context("secret", rb"--key(?:" + _GAP + rb"|=)\\*['\"]?([A-Za-z0-9_-]{16,})", _key_like),
+        Context("credential", rb"(?i)(?:credentials?|log ?in|\bauth|authenticat\w+)(?: (?:failed|rejected|for|as|with|user|failure))*:?[ (]+['\"]?[A-Za-z][\w.@+-]{1,60}[:/]([^\s'\"\\/,;)]{4,})", _made_up),
         Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: for \S+:|(?: (?:is|was|of|set to|provided|supplied|given|value|used|received|found|sent|starting with|named?))*[:=]?)[ \t]+\\*[\"'`(<]?([A-Za-z0-9+/_-][A-Za-z0-9_.~+/=-]{9,})", _token),
         # files of keys and pairs
         Context("token-pair", rb"(?:AC|SK)[0-9a-f]{32}\\*['\"]?[ \t]*[,:/][ \t]*\\*['\"]?([^\s'\",;)\\]{4,})", _any),
@@ -291,7 +294,7 @@ def _rows() -> tuple[Context, ...]:
         Context("token-pair", rb"AKIA[A-Z0-9]{12,}[^A-Za-z0-9]{1,8}([A-Za-z0-9+/]{40})\b", _any),
         Context("aws-secret", rb"(?i)aws\w{0,30}[^\w\n]{1,12}([A-Za-z0-9+/]{40})(?:[^A-Za-z0-9+/]|$)", _token),
         Context("sas-signature", rb"[?&;]sig=([A-Za-z0-9%+/=_-]{16,})", _any),
-        Context("wifi-password", rb"(?i)(?:\bpsk[ \t]*=[ \t]*\\*\"?|WIFI:[^\n]*?P:)([^\s\";\\]+)", _any),
+        Context("wifi-password", rb"(?i)(?:(?:\b|_)psk[ \t]*=[ \t]*\\*\"?|WIFI:[^\n]*?P:)([^\s\";\\]+)", _any),
     )
     # fmt: on
 

@@ -48,7 +48,8 @@ def _trailing_quote(data: bytes, end: int) -> bytes:
     return data[end - 1 - (len(run) - len(run.rstrip(b"\\"))) : end]
 
 
-_SAID: Final = rb"([\w.-]*(?i:pass|pwd|secret|token|api_?key|access_?key|private_?key|_key\b|credential|auth)[\w.-]*)"
+_STEM: Final = rb"(?i:pass|pwd|secret|token|api_?key|access_?key|private_?key|_key\b|credential|auth)"
+_SAID: Final = rb"([\w.-]*" + _STEM + rb"[\w.-]*)"
 _TEXT: Final = rb"([^\s<>\"'\\]+)"
 _ATTRIBUTES: Final = rb"(?:\s+[\w:.-]+=\\*[\"'][^\"'<>\n]*[\"'])*\s*"
 _NEIGHBOURS: Final = (
@@ -60,12 +61,7 @@ _NEIGHBOURS: Final = (
     (rb"<(\w+)[^<>]*\b(?:name|key|id|property)=\\*[\"']" + _SAID + rb"\\*[\"']" + _ATTRIBUTES + rb"(?:value|content)=\\*[\"']([^\"'<>\\\n]+)", 2, 3),
     (rb"<(\w+)[^<>]*\b(?:value|content)=\\*[\"']([^\"'<>\\\n]+)\\*[\"']" + _ATTRIBUTES + rb"(?:name|key|id|property)=\\*[\"']" + _SAID + rb"\\*[\"']", 3, 2),
 )  # fmt: skip
-MARKUP_TRIGGER: Final = (
-    rb"<(?:key|name|th|td|dt|b|strong|label|span)\b[^<>]*>\s*"
-    + _SAID
-    + rb"|\b(?:name|key|id|property)=\\*[\"']"
-    + _SAID
-)
+MARKUP_TRIGGER: Final = _STEM + rb"[\w.-]*:?\s*</\w|\b(?:name|key|id|property)=\\*[\"'][\w.-]*" + _STEM
 
 
 def neighbours(data: bytes) -> Iterator[Span]:
@@ -87,7 +83,7 @@ _ROW: Final = (
     + _SAID
     + rb"[*`:]*[ \t]*\|[ \t]*[*`]*([^\s|`]+)[*`]*[ \t]*(?:\||$|\r?\n|\\|[\"'])"
 )
-ROW_TRIGGER: Final = _ROW
+ROW_TRIGGER: Final = _STEM + rb"[\w.-]*[*`:]*[ \t]*\|[ \t]*[*`]*[^\s|`]"
 
 
 def rows(data: bytes) -> Iterator[Span]:

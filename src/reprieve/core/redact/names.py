@@ -14,7 +14,7 @@ CHOSEN: Final = words("""
     password passwd passwort pwd pass pw psw passcode passw kennwort contrasena senha mot_de_passe wachtwoord
     pin pin_code cvv cvc cvv2 cvc2 security_code otp totp mfa_code otp_code verification_code one_time_code
     auth_code sms_code backup_code recovery_code login_code 2fa_code requirepass masterauth sshpass ldappass mysqlpass smtppass ftppass mailpass adminpass redispass pgpass storepass keypass
-    p4passwd userpass dbpass rootpass security_answer magic_code magic_link_code
+    p4passwd userpass dbpass rootpass security_answer magic_code magic_link_code unlock_code passwords
 """)
 """What a person chooses or types: weak as a rule."""
 PHRASES: Final = words("""
@@ -35,7 +35,7 @@ ISSUED: Final = words("""
     job_token deploy_token id_token session_token vault_token bot_token user_token api_token api_secret
     app_secret shared_secret hmac_secret webhook_secret jwt_secret cookie_secret session_secret secret_key_base
     encryption_secret _authtoken _auth code_verifier device_code saml_response samlresponse saml_assertion
-    personal_access_token userpassword
+    personal_access_token userpassword api_keys access_keys secret_keys access_tokens refresh_tokens auth_tokens
 """)
 """What a machine makes: long and random as a rule."""
 UNSURE: Final = words("""

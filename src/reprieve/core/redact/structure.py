@@ -33,7 +33,7 @@ _KEY_OWNERS: Final = (
     rb"storage|deploy|session|app|application|consumer|subscription|integration|write|ingest|client|server|ssh|pgp|gpg|"
     rb"tls|ssl|hmac|aes|rsa|crypto|root|admin|activation|webhook|functions?|registration|recovery|backup|anon|publishable"
 )
-_CODE_OWNERS: Final = rb"verification|security|recovery|backup|one[_ -]?time|otp|mfa|2fa|sms|auth|login|pin"
+_CODE_OWNERS: Final = rb"unlock|verification|security|recovery|backup|one[_ -]?time|otp|mfa|2fa|sms|auth|login|pin"
 _NAME_OWNERS: Final = (
     rb"full|first|last|middle|given|family|maiden|sur|fore|customer|patient|legal|real|holder|employee|passenger|"
     rb"guest|beneficiary|contact|recipient|sender|display|client|owner|person|street|vor|nach|billing|shipping|travell?er|"
@@ -43,7 +43,11 @@ WORDS: Final = (
     rb"(?:pass|pwd|\bpw\b|_pw\b|\bpsw|kennwort|contrasena|senha|wachtwoord|(?-i:[a-z]P(?:[wW]|at)\b)|secret|token|cred|auth|cookie|csrf|xsrf|otp\b|_pin\b|\bpin\b|\bcvv|\bcvc|"
     rb"jwt|bearer|mnemonic|seed[_ -](?:phrase|words)|recovery[_ -]phrase|ticket|conn(?:ection)?_?str|assertion|requirepass|"
     rb"_pat\b|\bpat\b|code_verifier|device_code|saml_?response|x-honeycomb-team|x-jfrog-art-api|sess(?:ion|id)|\bsid\b|\.sid\b|signature|\bsig\b|x-amz-|x-goog-|hmac|subscription|identitytoken|"
-    rb"(?:" + _KEY_OWNERS + rb")[_ -]?key|\w[_-]key\b|(?-i:[a-z]Key\b)|(?:" + _CODE_OWNERS + rb")[_ -]?code|"
+    rb"(?:"
+    + _KEY_OWNERS
+    + rb")[_ -]?key|(?:api|access|secret|private|signing|auth)\.key|\w[_-]key\b|(?-i:[a-z]Key\b)|(?:"
+    + _CODE_OWNERS
+    + rb")[_ -]?code|"
     rb"(?:" + _NAME_OWNERS + rb")[_ -]?name|cardholder|account_?holder|card_?holder|beneficiary|contact_?person|"
     rb"birth|\bborn|\bline[12]\b|residence|tax_?(?:payer_?id|identification)|\bni_number|next_of_kin|emergency_contact|passport_?num|"
     rb"\bdob\b|_dob\b|geburtsdatum|street|address|postal|postcode|zip_?code|passport|national_?(?:id|insurance)|\bnino?\b|"
@@ -59,7 +63,7 @@ _CLOSE: Final = rb"(?:\[\d\])?" + _QUOTES + rb"*(?:\]|%5[Dd])*"
 _ASSIGN: Final = (
     _CLOSE
     + rb"(?:\*{1,3}|_{2})?[ \t]*(?:\{[ \t]*get;[^{}\n]*\}[ \t]*)?"
-    + rb"(?:=>|:=|->|[?|]{1,2}=|::[ \t]|[:=](?:\*{2,3}[ \t])?|%3[AaDd])[ \t]*"
+    + rb"(?:string[ \t]+)?(?:<-|={2,3}>?|!=|=>|:=|->|[?|]{1,2}=|::[ \t]|[:=](?:\*{2,3}[ \t])?|%3[AaDd])[ \t]*"
 )
 _PAIR: Final = _QUOTES + rb"*[ \t]*,[ \t]*"
 _NAMED: Final = (
@@ -86,11 +90,11 @@ FLAG_TRIGGER: Final = _FLAG
 
 _IDENTIFIER: Final = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _ANNOTATION: Final = re.compile(
-    rb"(?:\s|\\++[nrt])*+string\(\d+\)\s*|[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*"
+    rb"(?:\s|\\++[nrt])*+string\(\d+\)\s*|(?:Just|Some|Right)[ \t]+(?=\\*+[\"'])|&?[A-Za-z_][\w.]{0,30}(?:\[[\w., |\[\]]{0,40}\])?(?: \| None)?[ \t]+=(?!=)[ \t]*"
 )
 _WRAPPER: Final = re.compile(rb"[A-Za-z_][\w.]{0,40}\((?=[bru]{0,2}\\*[\"'])")
 _SECRET_WRAPPER: Final = re.compile(
-    rb"(?i)[\w.]*(?:secret|password|token|auth|key|str|bytes|cred|some|just|ok|new|from)\w*\("
+    rb"(?i)[\w.]*(?:secret|password|token|auth|key|str|bytes|cred|some|just|ok|new|from|optional)\w*\("
 )
 _SCHEME: Final = re.compile(
     rb"(?i)(?:basic|bearer|digest|token|apikey|negotiate|ntlm|hawk|aws4-hmac-sha256|genie-?key|bot|oauth|key|splunk|sso-key|dpop|jwt|session|private-token|macaroon|googlelogin|sharedkey\w*|hmac\w*)[ \t:=]+(?=\S)"
@@ -100,6 +104,7 @@ _LOOK_UP: Final = re.compile(
     rb"(?i)(?:p?flags?|viper|click|typer|argparse)\.|[\w.]*(?:get|load|fetch|read|require|look_?up|resolve|find|env)(?:[_.(]|(?-i:[A-Z]))"
 )
 _BYTES: Final = re.compile(rb"(?:bytearray|bytes|Buffer\.from)\(")
+_COMPARED: Final = re.compile(rb"[!=]=")
 _DIGEST: Final = re.compile(rb"(?i)digest ")
 _QUOTE: Final = re.compile(rb"""\\*["']""")
 _NEXT_LINE: Final = re.compile(rb"[ \t]*(?:\r?\n|(?:\\++r)?\\++n)([ \t]*)")
@@ -138,7 +143,12 @@ def spans(data: bytes) -> Iterator[Span]:
         if data.startswith(b"[redacted:", start - 10) or (match.start(5) >= 0 and random_looking(name)):
             continue
         kind = kind_of(name)
-        if kind is None or data[after : after + 1] in (b":", b"=") or _NO_KEY.search(data, max(0, start - 80), start):
+        if (
+            kind is None
+            or data[after : after + 1] in (b":", b"=")
+            or _only_compared(data, match.end(1), after)
+            or _NO_KEY.search(data, max(0, start - 80), start)
+        ):
             continue
         if match.start(2) >= 0 and data[after - 1 : after] in (b"\n", b"n") and not _is_part(data, start):
             continue
@@ -240,6 +250,14 @@ def _ends_string(data: bytes, start: int, end: int, after: int) -> bool:
     )
 
 
+def _only_compared(data: bytes, end: int, after: int) -> bool:
+    """Whether a name is compared with a word of a grammar: `token == "name"`; with digits it is a secret still."""
+    if _COMPARED.search(data, end, after) is None or b">" in data[end:after]:
+        return False
+    quote = quote_at(data, after)
+    return quote is None or _DIGIT.search(data, quote.start, string_end(data, quote)) is None
+
+
 def _opens_element(data: bytes, start: int, after: int) -> bool:
     """Whether it is an element, and no placeholder in a sentence: `AUTH <password> called without ...`."""
     before = data[max(0, start - 60) : start].rstrip(_IDENTIFIER + b":.")
@@ -247,7 +265,9 @@ def _opens_element(data: bytes, start: int, after: int) -> bool:
 
 
 def _values(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, pos: int) -> Iterator[Span]:
-    if (b":" in separator or b">" in separator) and (annotation := _ANNOTATION.match(data, pos)) is not None:
+    if (b":" in separator or b">" in separator or data[pos : pos + 1].isupper()) and (
+        annotation := _ANNOTATION.match(data, pos)
+    ) is not None:
         pos = annotation.end()
     first = data[pos : pos + 1]
     if data[start - 2 : start] == b"${" and first in (b"?", b"+", b"-", b"="):
