@@ -58,6 +58,15 @@ NOTATIONS = (
     '<message role="user">the zebra</message>',
     "<system_prompt>zebra</system_prompt>",
     "llm --system-prompt 'the zebra' --model x",
+    '{{"type": "human", "data": {{"content": {j}}}}}',
+    '{{"input": {{"prompt": "a"}}, "output": ["zebra", "b"]}}',
+    '{{"instruction": {j}, "input": {j}, "output": {j}}}',
+    '{{"text_prompts": [{{"text": {j}, "weight": 1}}]}}',
+    '{{"dialog": [{{"speaker": "A", "utterance": {j}}}]}}',
+    "USER: zebra\nASSISTANT: the zebra",
+    "[user]: zebra\n[assistant]: the zebra",
+    "Thought: look for the zebra\nAction: search\nAction Input: zebra\nObservation: zebra",
+    "### Question:\nzebra\n### Answer:\nzebra",
     'Content-Disposition: form-data; name="prompt"\r\n\r\nzebra it is\r\n--abc--',
     'invoke_model(body=\'{{"messages": [{{"role": "user", "content": "a }}] \\\\") zebra ], {{b"}}]}}\')',
 )  # fmt: skip
@@ -108,6 +117,19 @@ def test_a_chat_that_was_encoded_for_a_form_goes(quote):
 )
 def test_what_is_near_a_chat_but_was_not_said_stays(text):
     assert redact(text) == text
+
+
+@pytest.mark.spec("CRIT-4.3")
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"input": "data.csv", "max_tokens": 3},
+        {"body": "request 7f3c failed", "model": "gpt-4o"},
+        {"model": "gpt-4o", "output": "s3://b/x.json"},
+    ],
+)
+def test_a_mapping_keeps_what_only_stands_near_a_chat(mapping):
+    assert redact_mapping(mapping) == mapping
 
 
 def test_a_mapping_is_judged_by_the_same_names():

@@ -89,7 +89,7 @@ _SAYS: Final = _IS + _GAP + _QUOTES + rb"*"
 _CHAT: Final = (
     rb"\b[Rr]ole" + _SAYS + rb"(?i:<?\w*(?:\.|::)|role_)?(?i:" + ROLES + rb")\b"
     rb"|\b(?:candidates|choices|parts|segments)" + _IS + rb"\[" + _LINE_END + rb"[{A-Z]|\bparts ?\{"
-    rb"|\b(?:messages|prompts?|contents|chat_history|input_messages|conversations)"
+    rb"|(?:\b|_)(?:messages|prompts?|contents|chat_history|input_messages|conversations)"
     + _IS
     + rb"\["
     + _LINE_END
@@ -97,7 +97,7 @@ _CHAT: Final = (
     rb"|\b(?:messages|prompts?|chat_history|input_messages)" + _IS + rb"\[" + _LINE_END + rb"[\\\"']"
     rb"|\btype"
     + _SAYS
-    + rb"(?:text|(?:input|output|summary|reasoning)_text|text_delta|document|thinking|tool_use|tool_result|input_audio|function_call|function_call_output|reasoning)[\\\"'&]"
+    + rb"(?:text|(?:input|output|summary|reasoning)_text|text_delta|document|thinking|tool_use|tool_result|input_audio|function_call|function_call_output|reasoning|human|ai)[\\\"'&]"
     rb"|content_block|text_delta|output_text|message_delta|message_start|audio_transcript|omni-moderation|\btools/call"
     rb"|\bfrom" + _SAYS + rb"(?:human|gpt|chatgpt|system|user|assistant)\b"
     rb"|\b(?:gen_ai|llm)\.|chat\.completion|\bresponse\.(?:created|completed|output)"
@@ -110,7 +110,7 @@ _CHAT: Final = (
 )
 _HINT: Final = (
     rb"\b(?:finish_?[rR]eason|stop_?[rR]eason|max_tokens|max_output_tokens|max_new_tokens|max_gen_len|max_?[tT]okens?(?:Count)?|maxOutputTokens|num_predict|tool_?[cC]alls?|"
-    rb"tool_choice|tool_use|inline_data|logprobs?|call_id|tool_call_id|top_p|textGenerationConfig|generationConfig|question|function_?[cC]all)"
+    rb"tool_choice|tool_use|inline_data|logprobs?|call_id|tool_call_id|top_p|textGenerationConfig|generationConfig|question|prompts?|instructions?|dialog(?:ue)?|turns|history|tool_use_id|tool_input|tool_result|function_?[cC]all)"
     + _QUOTES
     + rb"+[ \t]*[:=]|\b(?:tool_calls|call_id|max_tokens|function_call|finish_reason|stop_reason)=[\[\"'\w]"
     rb"|chat[./_]completions|/v1/(?:messages|completions|responses|chat|embeddings)|invoke_model|converse\("
@@ -248,7 +248,7 @@ _NOT_BY_HINT: Final = frozenset(
 )
 
 
-def _ordinary(value: bytes, voice: Voice | None, near: Near, name: bytes) -> bool:
+def ordinary(value: bytes, voice: Voice | None, near: Near, name: bytes) -> bool:
     """Whether a value is one that nobody said, going by how it looks and how sure its place is."""
     if near is Near.CHAT:
         return False
@@ -276,7 +276,7 @@ def _string(data: bytes, key: int, opener: int, name: bytes, contexts: Contexts)
         near = Near.CHAT
     if voice is Voice.WEAK and near is Near.NO:
         return []
-    if not value.strip() or MARKER.fullmatch(value) or _ordinary(value, voice, near, name):
+    if not value.strip() or MARKER.fullmatch(value) or ordinary(value, voice, near, name):
         return []
     if PLACEHOLDERS.match(value) or value == name or _excepted(data, key, end, name, value):
         return []
@@ -341,7 +341,7 @@ def _container(data: bytes, opener: int, name: bytes, voice: Voice | None, conte
     found = _list_strings(data, opener)
     if voice is Voice.PLAIN and near is Near.NO:
         return [span for span in found if _WORDS.search(data, span.start, span.end)]
-    return [span for span in found if not _ordinary(data[span.start : span.end], voice, near, name)]
+    return [span for span in found if not ordinary(data[span.start : span.end], voice, near, name)]
 
 
 def _object(data: bytes, opener: int, name: bytes, contexts: Contexts) -> list[Span]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.redact.chat import Voice, voice_of
+from reprieve.core.redact.chat import Near, Voice, ordinary, voice_of
 from reprieve.core.redact.engine import scan
 from reprieve.core.redact.judge import harmless, telling
 from reprieve.core.redact.keys import Kind, kind_of
@@ -25,7 +25,10 @@ DEPTH: Final = 16
 WIDTH: Final = 1000
 LENGTH: Final = 10_000
 
-_CHAT_SIGNS: Final = frozenset(("role", "messages", "model", "finish_reason", "stop_reason", "max_tokens", "prompt"))
+_CHAT_SIGNS: Final = frozenset(("role", "messages", "choices", "candidates", "parts"))
+_HINTS: Final = frozenset(
+    ("model", "finish_reason", "stop_reason", "max_tokens", "prompt", "tool_calls", "instructions")
+)
 _CHAT_FACTS: Final = frozenset(
     words("""
     type role id name model index finish_reason stop_reason object created created_at status tool_call_id tool_use_id
@@ -38,8 +41,10 @@ class _Place(StrEnum):
     """Where in a payload a value stands."""
 
     ELSEWHERE = "elsewhere"
+    HINTED = "hinted"
+    """Near a model or a limit of tokens: weak names count, unless what they hold is a file or a state."""
     CHAT = "chat"
-    """Near a role, a model or messages: weak names count."""
+    """Near a role or messages: weak names count."""
     SAID = "said"
     """Under a prompt or a content: every string counts."""
 
@@ -81,8 +86,7 @@ def _mapping(walk: _Walk, mapping: Mapping[object, object], depth: int, place: _
     result: dict[str, object] = {}
     walk.open.add(id(mapping))
     try:
-        if place is _Place.ELSEWHERE and not _CHAT_SIGNS.isdisjoint(key for key in mapping if isinstance(key, str)):
-            place = _Place.CHAT
+        place = _raised(place, frozenset(key for key in mapping if isinstance(key, str)))
         described = _described(mapping)
         for count, (key, value) in enumerate(mapping.items()):
             if count >= WIDTH:
@@ -96,6 +100,13 @@ def _mapping(walk: _Walk, mapping: Mapping[object, object], depth: int, place: _
     finally:
         walk.open.discard(id(mapping))
     return result
+
+
+def _raised(place: _Place, keys: frozenset[str]) -> _Place:
+    """What the names of a mapping say about the place that it is."""
+    if place in (_Place.ELSEWHERE, _Place.HINTED) and not _CHAT_SIGNS.isdisjoint(keys):
+        return _Place.CHAT
+    return _Place.HINTED if place is _Place.ELSEWHERE and not _HINTS.isdisjoint(keys) else place
 
 
 def _described(mapping: Mapping[object, object]) -> str | None:
@@ -115,6 +126,8 @@ def _member(walk: _Walk, name: str, value: object, depth: int, place: _Place) ->
             return walk.marker(rule)
     voice = voice_of(name.encode("utf-8", "surrogatepass")[-200:])
     weak = place is not _Place.ELSEWHERE and voice is Voice.WEAK
+    if weak and place is _Place.HINTED and isinstance(value, str | bytes | bytearray):
+        weak = not ordinary(_bytes(value), voice, Near.HINT, name.encode("utf-8", "surrogatepass"))
     spoken = voice in (Voice.SURE, Voice.PLAIN) or weak or (place is _Place.SAID and name not in _CHAT_FACTS)
     if spoken and isinstance(value, str | bytes | bytearray):
         return walk.marker("chat") if value and not harmless(_bytes(value)) else walk.text(_text(value))

@@ -91,14 +91,29 @@ def _line_end(data: bytes, pos: int) -> int:
     return len(data) if end < 0 else end
 
 
-_SPEAKERS: Final = rb"Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A|user|assistant|system|human|ai|bot"
-_TURN: Final = rb"(?m)(?:^|[\s:=(]\\*[\"'])[ \t>*#-]*(" + _SPEAKERS + rb")[ \t*]*:(?:[ \t*]|$)"
-TRANSCRIPT_TRIGGER: Final = (
-    rb"(?m)(?:^|\\n|[\s:=(]\\*[\"'])[ \t>*#-]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude|assistant|ai|bot)[ \t*]*:"
-)
+_SPEAKERS: Final = rb"Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A|user|assistant|system|human|ai|bot|USER|ASSISTANT|SYSTEM|HUMAN|MODEL|Thought|Observation|Action Input|Final Answer"
+_TURN: Final = rb"(?m)(?:^|[\s:=(]\\*[\"'])[ \t>*#\[-]*(" + _SPEAKERS + rb")[ \t*\]]*:(?:[ \t*]|$)"
+TRANSCRIPT_TRIGGER: Final = rb"(?m)(?:^|\\n|[\s:=(]\\*[\"'])[ \t>*#\[-]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude|assistant|ai|bot|ASSISTANT|MODEL|Observation|Action Input|Final Answer)[ \t*\]]*:"
 _CONTINUED: Final = re.compile(rb"(?:[^\n`]|`(?!``)|```(?:[^`]|`(?!``))*+(?:```\n?)?)*+(?:\n+[ \t>*-][^\n]*)*+")
-_PEOPLE: Final = frozenset((b"Human", b"User", b"H", b"user", b"human"))
-_MODELS: Final = frozenset((b"Assistant", b"AI", b"Bot", b"ChatGPT", b"Claude", b"A", b"assistant", b"ai", b"bot"))
+_PEOPLE: Final = frozenset((b"Human", b"User", b"H", b"user", b"human", b"USER", b"HUMAN", b"Thought"))
+_MODELS: Final = frozenset(
+    (
+        b"Assistant",
+        b"AI",
+        b"Bot",
+        b"ChatGPT",
+        b"Claude",
+        b"A",
+        b"assistant",
+        b"ai",
+        b"bot",
+        b"ASSISTANT",
+        b"MODEL",
+        b"Observation",
+        b"Action Input",
+        b"Final Answer",
+    )
+)
 
 
 def transcripts(data: bytes) -> Iterator[Span]:
@@ -138,7 +153,7 @@ _TEMPLATES: Final = (
     (rb"\[INST\](?:\\n|\s)*", (b"[/INST]",)),
     (rb"\[/INST\](?:\\n|\s)*", (b"[INST]", b"</s>")),
     (
-        rb"### (?:Instruction|Input|Response|Human|Assistant|User|System)(?::|[ \t]*(?:\\n|\r?\n))(?:\\n|\s)*",
+        rb"### (?:Instruction|Input|Response|Human|Assistant|User|System|Question|Answer|Context|Prompt)(?::|[ \t]*(?:\\n|\r?\n))(?:\\n|\s)*",
         (b"### ", b"</s>"),
     ),
 )
