@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import socket
+import ssl
 import threading
 import time
 
@@ -26,6 +27,7 @@ from reprieve.testing import (
     nobody_accepting,
     nobody_listening,
 )
+from reprieve.testing.wire import ClientGoneError, Wire
 
 
 @pytest.fixture
@@ -283,3 +285,20 @@ def test_a_closed_port_refuses_and_stays_ours():
 def test_connecting_to_a_full_port_times_out():
     with nobody_accepting() as port, pytest.raises(TimeoutError):
         socket.create_connection(("127.0.0.1", port), timeout=0.1)
+
+
+def test_a_connection_interrupted_between_the_steps_of_a_handshake_does_not_wait_for_it():
+    ours, theirs = socket.socketpair()
+    wire = Wire(ours, longest=30)
+
+    class Slow:
+        """A context in whose wrapping the upstream is stopped."""
+
+        def wrap_socket(self, plain, **options):
+            wrapped = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).wrap_socket(plain, **options)
+            wire.interrupt()
+            return wrapped
+
+    with theirs, pytest.raises(ClientGoneError):
+        wire.start_tls(Slow())
+    wire.close()

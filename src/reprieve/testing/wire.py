@@ -27,6 +27,7 @@ class Wire:
         self._socket = connection
         self._buffer = bytearray()
         self._longest = longest
+        self._interrupted = False
         connection.settimeout(longest)
 
     def start_tls(self, context: ssl.SSLContext) -> None:
@@ -35,6 +36,8 @@ class Wire:
         # In two steps, so that `interrupt` finds the new socket while the handshake still waits.
         connection = context.wrap_socket(self._socket, server_side=True, do_handshake_on_connect=False)
         self._socket = connection
+        if self._interrupted:  # between the two steps: the old socket was woken, which nobody waits on any more
+            raise ClientGoneError
         connection.do_handshake()
 
     def wait_for_handshake(self) -> None:
@@ -102,6 +105,7 @@ class Wire:
 
     def interrupt(self) -> None:
         """Wake the thread that waits on this connection; called from another one."""
+        self._interrupted = True
         # Not SSLSocket.shutdown, which would turn the socket back into a plain one under that thread's feet.
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
