@@ -8,7 +8,7 @@ import pytest
 from reprieve.app.retry import NestedRetryWarning, attempts, retry
 from reprieve.core.backoff import Backoff, Jitter
 from reprieve.core.policy import Policy
-from reprieve.testing import FakeClock
+from reprieve.testing import FakeClock, no_sleep
 
 THREE = Policy(
     name="three", max_attempts=3, backoff=Backoff(initial=1.0, multiplier=2.0, maximum=60.0, jitter=Jitter.none())
@@ -228,3 +228,46 @@ def test_a_block_that_meets_the_same_exception_again_has_its_full_budget(clock):
         with pytest.raises(TimeoutError):
             block()
     assert len(turns) == 6
+
+
+def test_blocks_nested_in_one_function_do_not_multiply():
+    calls = []
+
+    def both():
+        for outer in attempts("transient"):
+            with outer:
+                for inner in attempts("transient"):
+                    with inner:
+                        failing(calls)()
+
+    with no_sleep(), pytest.warns(NestedRetryWarning), pytest.raises(TimeoutError):
+        both()
+    assert len(calls) == 4
+
+
+def test_where_warnings_are_errors_the_failure_still_goes_first():
+    @retry("transient")
+    def inner():
+        raise TimeoutError
+
+    @retry("transient")
+    def outer():
+        inner()
+
+    with no_sleep(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TimeoutError):
+            outer()
+
+
+def test_an_exception_that_answers_no_question_is_raised_as_it_was():
+    class Mute(Exception):
+        def __getattr__(self, name):
+            raise KeyError(name)
+
+    @retry("transient")
+    def call():
+        raise Mute
+
+    with no_sleep(), pytest.raises(Mute):
+        call()
