@@ -187,3 +187,8 @@ def test_a_persons_field_goes_whole_past_its_commas(name, value, form, depth):
 def test_what_stands_beside_a_persons_data_stays(text, kept):
     clean = redact(text)
     assert all(part in clean for part in kept)
+
+
+@pytest.mark.parametrize("text", ["        real_name: Optional[str] = None,\n", "        has_embedded_phone: bool,\n"])
+def test_a_signature_that_names_a_persons_field_stays(text):
+    assert redact(text) == text

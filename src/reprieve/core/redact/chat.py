@@ -243,6 +243,7 @@ PLACEHOLDERS: Final = re.compile(
     rb"(?:\{\{[^{}]{0,80}\}\}|\{(?:[A-Za-z_][^{}\"]{0,80})?\}|\\[nrt]|%[sdr]|[^\w{}\x80-\xff])*\Z"
 )
 _DOTTED: Final = re.compile(rb"(?:gen_ai|llm|prompts?|completions?|messages?|input|output)[\w.-]{0,60}\.\Z")
+_STYLED: Final = re.compile(rb"\\*[\"'];")
 _NOT_BY_HINT: Final = frozenset(
     words("body data value url title result message document kwargs token text_format image template")
 )
@@ -295,7 +296,7 @@ def _excepted(data: bytes, key: int, end: int, name: bytes, value: bytes) -> boo
         return not value.startswith(b"data:") and not _LONG.match(value) and not _WORDS.search(value)
     if name == b"system":
         return value in (b"linux", b"darwin", b"windows")
-    return name == b"content" and data[end + 1 : end + 2] == b";" and data[key - 1 : key] in b" \t\n{;"
+    return name == b"content" and _STYLED.match(data, end) is not None and data[key - 1 : key] in b" \t\n{;"
 
 
 _FACTS: Final = frozenset(

@@ -77,7 +77,7 @@ def random_looking(value: bytes) -> bool:
 def telling(data: bytes, key_start: int, name: bytes, kind: Kind, value: Value) -> bool:
     """Whether the value is to be taken out."""
     content = data[value.start : value.end]
-    if harmless(content) or harmless(content.strip(b" \t\\\"'")):
+    if harmless(content) or harmless(content.strip(b" \t\\\"',")):
         return kind is Kind.PASSWORD and value.quoted and content.lower() in _CHOSEN
     if (not value.quoted and is_code(data, key_start, name, value)) or _ELSE.match(b"%b=%b" % (name, content)):
         return False

@@ -92,7 +92,7 @@ def _line_end(data: bytes, pos: int) -> int:
 
 
 _SPEAKERS: Final = rb"Human|User|Assistant|AI|Bot|ChatGPT|Claude|System|H|A|user|assistant|system|human|ai|bot|USER|ASSISTANT|SYSTEM|HUMAN|MODEL|Thought|Observation|Action Input|Final Answer"
-_TURN: Final = rb"(?m)(?:^|[\s:=(]\\*[\"'])[ \t>*#\[-]*(" + _SPEAKERS + rb")[ \t*\]]*:(?:[ \t*]|$)"
+_TURN: Final = rb"(?m)(?:^|[\s:=(]\\*[\"'])[ \t>*#\[-]*(" + _SPEAKERS + rb")[ \t*\]]*:(?:[ \t*\"'\\]|$)"
 TRANSCRIPT_TRIGGER: Final = rb"(?m)(?:^|\\n|[\s:=(]\\*[\"'])[ \t>*#\[-]*(?:Human|User|Assistant|AI|Bot|ChatGPT|Claude|assistant|ai|bot|ASSISTANT|MODEL|Observation|Action Input|Final Answer)[ \t*\]]*:"
 _CONTINUED: Final = re.compile(rb"(?:[^\n`]|`(?!``)|```(?:[^`]|`(?!``))*+(?:```\n?)?)*+(?:\n+[ \t>*-][^\n]*)*+")
 _PEOPLE: Final = frozenset((b"Human", b"User", b"H", b"user", b"human", b"USER", b"HUMAN", b"Thought"))
