@@ -213,6 +213,7 @@ SECRETLESS = (
     "<tr><th>Password</th><th>Description</th></tr>",
     "passwords are hashed: password sha256 is too weak, password argon2 is not",
     "the token type 'bearer' is unknown",
+    "ValueError: invalid key '2yYA0Gi5e6B4GknG5urQcpsKt71'",
     "using key uploads/2024/q7Lr2vXw9Tz4KpB8.csv",
     "idempotency key 0a10b8a9-9ffd-4eb6-af8f-08d90289c820 was used",
     "password\ttype\trequired",
@@ -231,3 +232,18 @@ SECRETLESS = (
 @pytest.mark.parametrize("text", SECRETLESS)
 def test_what_only_speaks_of_secrets_stays(text):
     assert redact(text) == text
+
+
+DIGEST = "f9fd10ac6857c5e6" + "0743e5fc930cadc4"
+ENDINGS = (
+    (f'said "Authorization: Digest username="bob", response="{DIGEST}"" while reading, client: 10.0.0.7', DIGEST, "client: 10.0.0.7"),
+    (json.dumps({"text": f'```Authorization: Digest username="bob", response="{DIGEST}"```', "ts": "17"}), DIGEST, '"ts": "17"'),
+    (f"Task(body='username,password,role\\nreporting,{WEAK},admin', attempt=3, state=1)", WEAK, "attempt=3"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value", "kept"), ENDINGS)
+def test_what_follows_a_value_with_quotes_of_its_own_stays(text, value, kept):
+    clean = redact(text)
+    assert value not in clean
+    assert kept in clean

@@ -272,7 +272,7 @@ def _rows() -> tuple[Context, ...]:
         Context("password", rb"(?i)\b" + _PROSE_WORD + rb" ([A-Za-z0-9!@#$%^&*+_-]*[A-Za-z][0-9!@#$%^&*+_]+[A-Za-z0-9!@#$%^&*+_-]*)", _stated),
         Context("password", rb"(?i)" + _SECRET_WORD + rb"\\*['\"]?,?(?::? (?:with|has|invalid|mismatch|incorrect|value|got|received|provided|given|for|is|was|rejected|expected|option|argument|bad|wrong))+:? \\*['\"]([^\s'\"\\]{5,})\\*['\"]", _stated),
         Context("secret", rb"(?i)" + _SECRET_WORD + rb"(?: (?:for|of) \S+)? (?:is|was|set to|changed to)(?: now)?:? ([^\s'\"\\,;]+)", _stated),
-        Context("secret", rb"(?i)\b(?:(?:using|with|invalid|bad|wrong|expired|revoked|rejected|unknown) key:?|key (?:rejected|refused|revoked|expired|invalid|is|was|provided|used):?) \\*['\"]?((?-i:[A-Za-z0-9_-]{16,}))", _key_like),
+        Context("secret", rb"(?i)\b(?:(?:using|revoked|rejected) key:?|key (?:rejected|refused|revoked):?) ((?-i:[A-Za-z0-9_-]{16,}))", _key_like),
         Context("password", rb"[\"']((?-i:[a-z]{4}(?: [a-z]{4}){3}))\\*[\"'][^\n]*(?i:app[ -]password)", _any),
         Context("password", rb"(?i)(?:^|[\s\"'>]|\\n)(?:password|passwd|pwd|secret|api_?key|token)(?:\t|\\+t)([^\s\"'\\]+)(?:\s*$|\r?\n|\\|[\"'])", _stated),
         Context("password", rb"(?i)\b(?:password|secret) [0-9] ([^\s'\"\\]+)", _stated),

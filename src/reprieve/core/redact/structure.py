@@ -105,7 +105,7 @@ _LOOK_UP: Final = re.compile(
 )
 _BYTES: Final = re.compile(rb"(?:bytearray|bytes|Buffer\.from)\(")
 _COMPARED: Final = re.compile(rb"[!=]=")
-_DIGEST: Final = re.compile(rb"(?i)digest ")
+_DIGEST: Final = re.compile(rb"""(?i)digest (?:[\w-]+=(?:\\*+"[^"\\\n]*+\\*+"|[^\s,"\\]++)(?:,[ \t]*+)?+)++""")
 _QUOTE: Final = re.compile(rb"""\\*["']""")
 _NEXT_LINE: Final = re.compile(rb"[ \t]*(?:\r?\n|(?:\\++r)?\\++n)([ \t]*)")
 _LIST_ITEM: Final = re.compile(rb"(?:[\s,]|\\++[nrt])*+")
@@ -125,9 +125,13 @@ RULES: Final = {
 
 
 # The name of a resource, and a parameter that a docstring describes, are followed by no value.
-_NO_KEY: Final = re.compile(
-    rb"\barn:[\w-]+:[\w:/-]*\Z|[:@](?:param|type|arg|keyword|key|ivar|var)[ \t]+(?:[\w\[\], |.]+[ \t]+)?\Z"
-)
+_NO_KEY: Final = re.compile(rb"\barn:[\w-]+:[\w:/-]*\Z|[:@](?:param|type|keyword)[ \t]+(?:[\w\[\], |.]+[ \t]+)?\Z")
+
+
+def _describes(before: bytes) -> bool:
+    # The search is slow where every other word is a name.
+    hinted = b"arn:" in before or b"param " in before or b":type " in before or b":keyword " in before
+    return hinted and _NO_KEY.search(before) is not None
 
 
 def spans(data: bytes) -> Iterator[Span]:
@@ -147,7 +151,7 @@ def spans(data: bytes) -> Iterator[Span]:
             kind is None
             or data[after : after + 1] in (b":", b"=")
             or _only_compared(data, match.end(1), after)
-            or _NO_KEY.search(data, max(0, start - 80), start)
+            or _describes(data[max(0, start - 80) : start])
         ):
             continue
         if match.start(2) >= 0 and data[after - 1 : after] in (b"\n", b"n") and not _is_part(data, start):
@@ -235,19 +239,8 @@ def _ends_string(data: bytes, start: int, end: int, after: int) -> bool:
         return False
     line = max(line_start(data, start), start - 300)
     opened = data.count(mark, line, start) - data.count(b"\\" + mark, line, start)
-    return opened % 2 == 1 and data[after + 1 : after + 2] in (
-        b"",
-        b")",
-        b",",
-        b"\n",
-        b" ",
-        b"]",
-        b"}",
-        b";",
-        b"+",
-        b"%",
-        b".",
-    )
+    following = data[after + 1 : after + 2]
+    return opened % 2 == 1 and (not following or following in b"), \n]};+%.")
 
 
 def _only_compared(data: bytes, end: int, after: int) -> bool:
@@ -370,13 +363,13 @@ def _indent(data: bytes, start: int) -> int:
 
 def _header(data: bytes, start: int, pos: int, *, limit: int) -> Value:
     """A header's value: up to the quote that opened before its name, or to the end of the line."""
+    if (digest := _DIGEST.match(data, pos, pos + limit)) is not None:  # with quotes of its own
+        return Value(pos, digest.end(), quoted=False)
     before = data[max(0, start - 260) : start]
     mark = before[-1:]
     if mark in (b'"', b"'"):
         escapes = len(before[:-1]) - len(before[:-1].rstrip(b"\\"))
         return to_line_end(data, pos, min(limit, string_end(data, Quote(mark, escapes, pos)) - pos))
-    if _DIGEST.match(data, pos):
-        return to_line_end(data, pos, limit)
     quote = _QUOTE.search(data, pos, pos + limit)
     return to_line_end(data, pos, limit if quote is None else quote.start() - pos)
 

@@ -110,5 +110,5 @@ def _cells(
             if inner and not harmless(inner) and telling(data, begin, name, kind, value):
                 yield Span(value.start, value.end, RULES[kind])
         pos = following
-        if pos >= len(data):
+        if pos >= len(data) or (escaped and data[pos - 1 : pos] != b"n"):
             return
