@@ -105,8 +105,8 @@ _CHAT: Final = (
     rb"|\bloc" + _IS + rb"\[[^\]\n]*(?:content|prompt|messages|instructions)"
     rb"|\b(?:content|prompt|messages|instructions)\b[\w.]*(?:\r?\n|\\+n)[ \t]+[^\n\\]*input_value="
     rb"|(?:Human|AI|System|User|Assistant|Tool|Base|Input|Output|Chat)Message|ChatCompletion|TextBlock|ThinkingBlock|ToolUseBlock|ResponseOutput|"
-    rb"ResponseFunctionToolCall|MessageParam|GenerateContent|ContentBlock|TextPart|UserPromptPart|ToolCallPart|ModelRequest\(|ModelResponse\(|TextContent\b|TextNode\(|"
-    rb"Prompt\w*\(|Generation\w*\(|\bPrediction\(|LLMResult|AgentAction|AgentFinish"
+    rb"ResponseFunctionToolCall|MessageParam|GenerateContent|ContentBlock|TextPart|UserPromptPart|ToolCallPart|ModelRequest\(|ModelResponse\(|TextContent\b|"
+    rb"(?:TextNode|Prompt\w*|Generation\w*|\bPrediction)\((?:\s|\\+n)*[a-z_]+=|LLMResult|AgentAction|AgentFinish"
 )
 _HINT: Final = (
     rb"\b(?:finish_?[rR]eason|stop_?[rR]eason|max_tokens|max_output_tokens|max_new_tokens|max_gen_len|max_?[tT]okens?(?:Count)?|maxOutputTokens|num_predict|tool_?[cC]alls?|"
