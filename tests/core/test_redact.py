@@ -125,7 +125,7 @@ def test_any_text_is_survived_and_settles(text):
 
 SECRET_TEXT = st.text(
     alphabet=string.ascii_letters + string.digits + "!#$%*+-_.:?^~/ ", min_size=6, max_size=40
-).filter(lambda value: value.strip() == value and any(c.isalnum() for c in value))
+).filter(lambda value: value.strip() == value and any(c.isalnum() for c in value) and value not in "[redacted:live]")
 
 
 @settings(max_examples=400, deadline=None)
@@ -144,7 +144,7 @@ def test_re2_is_not_loaded_until_something_is_redacted():
 
 
 SEEDS = {
-    "assignments": "a=", "password keys": "password=", "quotes": '"', "backslashes": "\\", "key beginnings": "-----BEGIN PRIVATE KEY-----", "half key beginnings": "-----BEGIN ", "jwt heads": "ey" + "J.", "at signs": "a@",
+    "sheets": "password,email\n", "queries": "?email=x", "arrows": "=>|ssn", "assignments": "a=", "password keys": "password=", "quotes": '"', "backslashes": "\\", "key beginnings": "-----BEGIN PRIVATE KEY-----", "half key beginnings": "-----BEGIN ", "jwt heads": "ey" + "J.", "at signs": "a@",
     "at signs alone": "@", "digits": "1", "urls": "a://", "braces": '{"a":', "brackets": "[", "hits": "password=hunter2" + " x" * 42, "open quotes": 'password="', "escaped quotes": 'content: \\"', "chat keys": '"content": "',
     "roles": '{"role": "user", "content": "', "tuples": "('user', '", "speakers": "Human: a\nAssistant: b\n", "templates": "<|im_start|>user\n", "spaces": "password= ", "commands": "mysql ", "headers": "Authorization: ", "colons": "a:5432:b:c:",
     "newlines": "token:\n", "entities": "&quot;", "doubled quotes": "''", "emails": "anna@example.com,", "phones": "+49 170 1234567 ", "cards": "4111 1111 1111 1111 ", "ibans": "DE89 3704 0044 ", "vendors": GITHUB + " ", "nested lists": '"content": [[', "lists of tuples": 'role: user "messages": [(', "arguments": '{"role": "user", "input": {', "calls": "auth=(", "cookies": "cookies={", "secret calls": "token=SecretStr('",

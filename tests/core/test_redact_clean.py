@@ -58,7 +58,6 @@ async def _late():
         await asyncio.sleep(1)
 
 
-@pytest.mark.spec("CRIT-4.2")
 def test_real_tracebacks_stay_exactly_as_they_are():
     stacks = list(provoked())
     assert len(stacks) == 14

@@ -37,7 +37,6 @@ def windows(text: str, width: int = 8):
     return {text[i : i + width] for i in range(len(text) - width + 1)}
 
 
-@pytest.mark.spec("CRIT-4.4")
 def test_every_spelling_of_a_live_credential_is_found():
     for spelling in spellings(VALUE):
         core = spelling.strip("\"'b\\")

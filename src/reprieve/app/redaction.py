@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from reprieve.core import redact as core
+from reprieve.core.record import writable
 from reprieve.core.redact.judge import harmless
 from reprieve.core.redact.keys import Kind, kind_of
 from reprieve.errors import UsageError
@@ -89,6 +90,8 @@ def scan(text: str) -> tuple[str, tuple[tuple[str, int], ...]]:
 
 def redact(text: str, *, report: RedactionReport | None = None, addresses: bool = False) -> str:
     """The text without secrets, people's data and prompts; IP addresses go too if asked for."""
+    if not isinstance(text, str):
+        raise UsageError(f"redact takes text, not {type(text).__name__}; redact_mapping takes values")
     return core.redact(text, secrets=DEFAULT.secrets, report=report, addresses=addresses)
 
 
@@ -107,7 +110,7 @@ def redact_exception(
         text = "".join(traceback.TracebackException.from_exception(exc, capture_locals=False).format())
     except Exception as broken:  # noqa: BLE001 - whatever a strange exception does, its type can be told
         text = f"{type(exc).__module__}.{type(exc).__qualname__}: cannot be shown, {type(broken).__name__}\n"
-    return _cut(redact(text, report=report, addresses=addresses), limit)
+    return _cut(writable(redact(text, report=report, addresses=addresses)), limit)
 
 
 def _cut(text: str, limit: int) -> str:

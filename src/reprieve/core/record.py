@@ -119,13 +119,16 @@ def _to_the_letter(finding: Finding, message: str, now: float) -> Finding:
     return text.of_words(message, now, to_the_letter=True) or finding.but(retryable=True, requires_idempotent=False)
 
 
+def writable(words: str) -> str:
+    """A text that every database and encoder takes and that moves no terminal's cursor."""
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", words) if _UNWRITABLE.search(words) else words
+
+
 def sanitized(message: str, scan: Scan) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Redacted first, cut after; of a huge text only the beginning is looked at, and its torn end is dropped."""
     torn = len(message) > _WINDOW
     message = message[:_WINDOW]
-    if _UNWRITABLE.search(message):
-        message = _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", message)
-    clean, redactions = scan(message)
+    clean, redactions = scan(writable(message))
     if torn and len(clean) < _MESSAGE_LENGTH + _TAIL and not clean.endswith("]"):
         clean = clean[:-_TAIL] if len(clean) > _TAIL else clean.rpartition(" ")[0]
     return (clean if len(clean) <= _MESSAGE_LENGTH else clean[: _MESSAGE_LENGTH - 1] + "…"), redactions

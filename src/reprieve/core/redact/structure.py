@@ -22,6 +22,7 @@ from reprieve.core.redact.values import (
     quote_at,
     string_end,
     to_line_end,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def flags(data: bytes) -> Iterator[Span]:
         ):
             continue
         if kind is Kind.PASSWORD or telling(data, match.start(1), name, kind, value):
-            yield Span(value.start, value.end, RULES[kind])
+            yield Span(value.start, whole(data, value), RULES[kind])
 
 
 def _whole_name(data: bytes, start: int, end: int) -> tuple[int, bytes]:
@@ -309,7 +310,7 @@ def _single(data: bytes, start: int, name: bytes, kind: Kind, separator: bytes, 
         scheme = _SCHEME.match(data, begin, value.end)
         begin = begin if scheme is None else scheme.end()
     if not harmless(data[begin : value.end]):
-        yield Span(begin, value.end, RULES[kind])
+        yield Span(begin, whole(data, value), RULES[kind])
 
 
 def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iterator[Span]:
@@ -321,7 +322,7 @@ def _members(data: bytes, start: int, name: bytes, kind: Kind, pos: int) -> Iter
         end = string_end(data, quote)
         value = Value(quote.start, end, quoted=True)
         if telling(data, start, name, Kind.PASSWORD if kind is Kind.TOKEN else kind, value):
-            yield Span(value.start, value.end, RULES[kind])
+            yield Span(value.start, whole(data, value), RULES[kind])
         pos = end + quote.escapes + len(quote.mark)
         pos = _LIST_ITEM.match(data, pos).end()  # type: ignore[union-attr]  # it matches the empty string too
 

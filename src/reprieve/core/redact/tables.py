@@ -76,31 +76,38 @@ _ESCAPED_LINE_END: Final = re.compile(rb"""(?:\\++r)?\\++n|\\*["']|\n|\Z""")
 
 def tables(data: bytes) -> Iterator[Span]:
     """A table as `psql` or Markdown prints it."""
+    read = 0
     for match in compiled(TABLE_TRIGGER).finditer(data):
+        if match.start() < read:  # a line of the table above, which has been read already
+            continue
         head = data[line_start(data, max(0, match.start() - 1)) : max(0, match.start() - 1)]
         cells = head.split(b"|")
-        yield from _cells(data, match.end(), _columns(cells), b"|", len(cells))
+        found, read = _cells(data, match.end(), _columns(cells), b"|", len(cells))
+        yield from found
 
 
 def sheets(data: bytes) -> Iterator[Span]:
     """Lines of comma-separated values below their header."""
+    read = 0
     for match in compiled(_SHEET).finditer(data):
         cells = (match.group(1) or b"").split(b",")
-        if len(cells) > 1:
-            yield from _cells(
-                data, match.end(2), _columns(cells), b",", len(cells), escaped=b"\\" in (match.group(2) or b"")
-            )
+        if len(cells) > 1 and match.start() >= read:
+            escaped = b"\\" in (match.group(2) or b"")
+            found, read = _cells(data, match.end(2), _columns(cells), b",", len(cells), escaped=escaped)
+            yield from found
 
 
 def _cells(
     data: bytes, pos: int, columns: dict[int, tuple[bytes, Kind]], mark: bytes, width: int, *, escaped: bool = False
-) -> Iterator[Span]:
+) -> tuple[list[Span], int]:
+    """What is to go in the rows below a head, and where the last of them ends."""
+    found: list[Span] = []
     for _ in range(_ROWS if columns else 0):
         line_end = (_ESCAPED_LINE_END if escaped else _LINE_END).search(data, pos)
         end, following = (len(data), len(data)) if line_end is None else line_end.span()
         cells = data[pos:end].split(mark)
         if len(cells) != width:
-            return
+            break
         for place, (name, kind) in columns.items():
             start = pos + sum(len(cell) + 1 for cell in cells[:place])
             text = cells[place]
@@ -108,7 +115,8 @@ def _cells(
             begin = start + text.find(inner)
             value = Value(begin, begin + len(inner), quoted=True)
             if inner and not harmless(inner) and telling(data, begin, name, kind, value):
-                yield Span(value.start, value.end, RULES[kind])
+                found.append(Span(value.start, value.end, RULES[kind]))
         pos = following
         if pos >= len(data) or (escaped and data[pos - 1 : pos] != b"n"):
-            return
+            break
+    return found, pos

@@ -177,16 +177,26 @@ _BARE: Final = re.compile(
     rb"""|[)\]}](?![\s,;.:)\]}"'\\]|\Z)|\|(?!\s)|\\{1,8}(?![nrtu"'\\\s]|\Z)|\\++u(?!00[0-3])[0-9a-fA-F]{4}|(?<=\S)["'](?=[^\s,;.:)\]}"'\\&<>])|[<>](?=[^\s</]))++"""
 )
 _TO_LINE_END: Final = re.compile(rb"(?:[^\r\n\\]|\\(?!\\*[nr]))++")
+_NEAR: Final = 1024
+_FAR: Final = 262_144
 _PHRASE: Final = re.compile(rb"""(?:[^\r\n\\"'`,;|<>&)\]}]|(?<=\w)'(?=\w)|\\(?!\\*[nrt"']))++""")
 
 
 def bare(data: bytes, pos: int) -> Value:
     """A value without quotes: up to white space or the next field."""
-    match = _BARE.match(data, pos)
+    match = _BARE.match(data, pos, pos + _NEAR)
     end = pos if match is None else match.end()
     while end > pos and data[end - 1] in b".,:;!?":
         end -= 1
     return Value(pos, end, quoted=False)
+
+
+def whole(data: bytes, value: Value) -> int:
+    """Where a value ends that is to go: one that was cut for being longer than values are goes to the next white space."""
+    if value.quoted or value.end - value.start < _NEAR - 8:
+        return value.end
+    ends = (data.find(mark, value.end, value.end + _FAR) for mark in (b" ", b"\n", b'"', b"'"))
+    return min((end for end in ends if end >= 0), default=min(len(data), value.end + _FAR))
 
 
 def to_line_end(data: bytes, pos: int, limit: int = 1 << 20) -> Value:
@@ -198,7 +208,7 @@ def to_line_end(data: bytes, pos: int, limit: int = 1 << 20) -> Value:
 
 def phrase(data: bytes, pos: int) -> Value:
     """Words up to the next delimiter."""
-    match = _PHRASE.match(data, pos)
+    match = _PHRASE.match(data, pos, pos + _NEAR)
     end = pos if match is None else match.end()
     return Value(pos, _rstrip(data, pos, end), quoted=False)
 
