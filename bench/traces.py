@@ -110,6 +110,8 @@ def hostile(size: int) -> dict[str, str]:
         "cards": "4111-",
         "spaces": "token " + " " * 50,
         "open braces": '{"content": [',
-        "a hit in every hundred bytes": "AK" + "IA" + "Z" * 16 + " " + "x" * 79,
+        "sheets": "password,email\n",
+        "query strings": "?email=x",
+        "a hit in every hundred bytes": "password=hunter2" + " x" * 42,
     }
     return {name: (seed * (size // len(seed) + 1))[:size] for name, seed in seeds.items()}
