@@ -6,6 +6,8 @@ import json
 import uuid
 from collections.abc import Mapping
 
+import pytest
+
 from reprieve.core.redact import RedactionReport, Secrets, redact_mapping
 
 GITHUB = "gh" + "p_" + "aB3" * 12
@@ -157,3 +159,14 @@ def test_the_report_and_live_credentials_work_here_too():
     clean = redact_mapping({"a": ["x correct-horse y"]}, secrets=Secrets.of(["correct-horse"]), report=report)
     assert clean == {"a": ["x [redacted:live-credential] y"]}
     assert report.counts == (("live-credential", 1),)
+
+
+@pytest.mark.parametrize("name", ["password", "token", "api_key", "Authorization", "passphrase"])
+@pytest.mark.parametrize("value", ["x", "abc", "none-of-your-business", "password"])
+def test_one_word_under_a_sure_name_goes_however_weak_it_is(name, value):
+    assert redact_mapping({name: value})[name].startswith("[redacted:")
+
+
+def test_a_sentence_under_a_sure_name_may_be_about_it():
+    errors = {"password": ["This field is required."], "token": None, "api_key": "", "secret": "********"}
+    assert redact_mapping(errors) == errors

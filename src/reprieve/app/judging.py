@@ -81,7 +81,6 @@ def _judge(profile: ProfileLike) -> Judge:
 
 
 def _scan(text: str) -> tuple[str, tuple[tuple[str, int], ...]]:
-    from reprieve.app.redaction import DEFAULT as CREDENTIALS  # noqa: PLC0415 - waits for the first failure
-    from reprieve.core.redact import scan  # noqa: PLC0415 - the same
+    from reprieve.app.redaction import scan  # noqa: PLC0415 - its rules wait for the first failure
 
-    return scan(text, CREDENTIALS.secrets)
+    return scan(text)

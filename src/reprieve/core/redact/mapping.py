@@ -25,6 +25,7 @@ DEPTH: Final = 16
 WIDTH: Final = 1000
 LENGTH: Final = 10_000
 
+_SURE: Final = (Kind.PASSWORD, Kind.TOKEN, Kind.HEADER, Kind.PHRASE)
 _CHAT_SIGNS: Final = frozenset(("role", "messages", "choices", "candidates", "parts"))
 _HINTS: Final = frozenset(
     ("model", "finish_reason", "stop_reason", "max_tokens", "prompt", "tool_calls", "instructions")
@@ -148,16 +149,22 @@ def _taken_out(name: str, kind: Kind, value: object) -> str | None:
                 return RULES[kind]
             return None
         case str() | bytes() | bytearray():
-            raw = _bytes(value)
-            if kind in (Kind.HEADER, Kind.PHRASE):
-                return None if harmless(raw) else RULES[kind]
-            return (
-                RULES[kind]
-                if telling(raw, 0, name.encode(errors="replace"), kind, Value(0, len(raw), quoted=True))
-                else None
-            )
+            return RULES[kind] if _is_secret(name, kind, _bytes(value)) else None
         case _:
             return None
+
+
+def _is_secret(name: str, kind: Kind, raw: bytes) -> bool:
+    if kind in _SURE and _is_word(raw):
+        return True
+    if kind in (Kind.HEADER, Kind.PHRASE):
+        return not harmless(raw)
+    return telling(raw, 0, name.encode(errors="replace"), kind, Value(0, len(raw), quoted=True))
+
+
+def _is_word(raw: bytes) -> bool:
+    """Whether a value is one word: under a sure name that is a secret, however weak; a sentence may be about one."""
+    return bool(raw.strip(b"*.")) and not raw.startswith(b"[redacted:") and len(raw.split()) == 1
 
 
 def _bytes(value: str | bytes | bytearray) -> bytes:
