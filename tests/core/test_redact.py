@@ -54,7 +54,10 @@ def test_characters_outside_ascii_are_never_split():
         "名前 {'password': '日本語パスワード'} 終わり",
         "x@é.example — ok",
     ):
-        redact(text).encode()
+        clean = redact(text)
+        assert clean.encode().decode() == clean
+        assert clean.split()[0] == text.split()[0]
+        assert clean.split()[-1] == text.split()[-1]
 
 
 def test_network_addresses_stay_unless_asked_for():

@@ -45,8 +45,10 @@ class Walk:
 
     def descend(self) -> bool:
         """Go into a group, unless groups are nested beyond reason."""
+        if self._depth >= _DEEPEST_GROUP:
+            return False
         self._depth += 1
-        return self._depth <= _DEEPEST_GROUP
+        return True
 
     def ascend(self) -> None:
         """Come out of it."""

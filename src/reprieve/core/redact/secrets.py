@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, quote_plus
 
@@ -63,7 +63,6 @@ class Secrets:
 
     values: frozenset[tuple[str, str]] = frozenset()
     """Pairs of name and value."""
-    _found: dict[str, object] = field(default_factory=dict, repr=False, compare=False, hash=False)
 
     def __repr__(self) -> str:
         return f"Secrets({len(self.values)} values)"

@@ -16,7 +16,6 @@ _DATA = Finding(_of.SCHEMA_INVALID)
 _RESET = Finding(_of.CONNECTION_RESET, outcome_unknown=True)
 _REFUSED = Finding(_of.CONNECTION_REFUSED)
 _TIMEOUT = Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True)
-_UNREACHABLE = Finding(_of.CONNECTION_REFUSED)
 _RESOURCE = Finding(_of.RESOURCE_EXHAUSTED)
 _CONFIG = Finding(_of.CONFIG_INVALID, severity=Severity.PERMANENT)
 _MISSING = Finding(_of.NOT_FOUND)
@@ -24,10 +23,8 @@ _DENIED = Finding(_of.PERMISSION_DENIED)
 
 _ERRNOS: Final = (
     (_RESET, "ECONNRESET EPIPE ESHUTDOWN ECONNABORTED ENETRESET ENOTCONN EPROTO EINPROGRESS EALREADY"),
-    (_REFUSED, "ECONNREFUSED"),
-    (_UNREACHABLE, "EHOSTUNREACH ENETUNREACH ENETDOWN EHOSTDOWN"),
-    (_TIMEOUT, "ETIMEDOUT"),
-    (Finding(_of.NETWORK_TIMEOUT, outcome_unknown=True), "EAGAIN"),
+    (_REFUSED, "ECONNREFUSED EHOSTUNREACH ENETUNREACH ENETDOWN EHOSTDOWN"),
+    (_TIMEOUT, "ETIMEDOUT EAGAIN"),
     (Finding(_of.CONNECTION_RESET), "EINTR ESTALE"),
     (Finding(_of.LOCK_TIMEOUT), "EBUSY ETXTBSY EDEADLK"),
     (_RESOURCE, "ENOLCK ENOSPC EDQUOT EMFILE ENFILE ENOMEM ENOBUFS EADDRNOTAVAIL"),
@@ -119,9 +116,7 @@ def of_http_error(exc: BaseException, now: float) -> Finding | None:
 
 def of_called_process(exc: BaseException, _now: float) -> Finding:
     """A program that ended badly: killed by the system, or by its own will."""
-    code = integer(attribute(exc, "returncode"))
-    negative = attribute(exc, "returncode")
-    number = negative if isinstance(negative, int) else code
+    number = attribute(exc, "returncode")
     if number in (-9, 137):
         return Finding(_of.WORKER_LOST, field="returncode", value=str(number), rule="process.killed")
     return Finding(_of.UNKNOWN, field="returncode", value=str(number), rule="process.failed")
