@@ -48,16 +48,16 @@ def test_lone_surrogates_and_nul_pass_through():
     assert redact(text) == "bad \ud800 text \x00 with password=[redacted:password] \udfff"
 
 
-def test_characters_outside_ascii_are_never_split():
-    for text in (
-        "пароль=тест password=hunter2 конец",
-        "名前 {'password': '日本語パスワード'} 終わり",
-        "x@é.example — ok",
-    ):
-        clean = redact(text)
-        assert clean.encode().decode() == clean
-        assert clean.split()[0] == text.split()[0]
-        assert clean.split()[-1] == text.split()[-1]
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("пароль=тест password=hunter2 конец", "пароль=тест password=[redacted:password] конец"),
+        ("名前 {'password': '日本語パスワード'} 終わり", "名前 {'password': '[redacted:password]'} 終わり"),
+        ("x@é.example — ok", "[redacted:email] — ok"),
+    ],
+)
+def test_characters_outside_ascii_are_never_split(text, clean):
+    assert redact(text) == clean
 
 
 def test_network_addresses_stay_unless_asked_for():
