@@ -3,7 +3,17 @@
     ReprieveError
     ├── UsageError                  the caller asked for something that cannot be; also a ValueError
     │   ├── ProfileError            a profile file is wrong: says the file, the line and what would be right
-    │   └── UnknownNameError        no profile, policy or class of that name; says which there are
+    │   ├── UnknownNameError        no profile, policy, stage or class of that name; says which there are
+    │   ├── PayloadError            a payload that does not fit its type, or is too large
+    │   └── SubmitError             a job that cannot be: its key is another pipeline's, its version is not above the others
+    ├── StoreError                  the database
+    │   ├── StoreUnavailableError   it cannot be reached, is locked or full: try again
+    │   ├── StoreRefusedError       it refused what it was given; no retry will help
+    │   └── SchemaError             its tables are missing, behind or ahead: says what to do
+    ├── JobError                    a job that was waited for
+    │   ├── JobFailedError          it ended without a result: dead-lettered, skipped or cancelled
+    │   └── JobTimeoutError         it is not over yet
+    ├── IllegalTransitionError      a state does not lead there; nothing was changed
     └── Verdict                     raised by users inside their own code
         ├── Retryable               "try this again": optionally when
         ├── Permanent               "no retry will help"
@@ -68,6 +78,74 @@ class UnknownNameError(UsageError):
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling, which calls the constructor with `args` otherwise."""
         return (UnknownNameError, (self.kind, self.name, self.known))
+
+
+class PayloadError(UsageError):
+    """A payload that does not fit its type, or is too large; the message holds none of it."""
+
+
+class SubmitError(UsageError):
+    """A job that cannot be as it was asked for."""
+
+
+class StoreError(ReprieveError):
+    """The database."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached, is locked or full: trying again may help."""
+
+    def __init__(self, message: str = "", *, outcome_unknown: bool = False) -> None:
+        """Say whether what was being written may have taken effect."""
+        super().__init__(message)
+        self.outcome_unknown = outcome_unknown
+
+
+class StoreRefusedError(StoreError):
+    """The database refused what it was given; nothing was written, and no retry will help."""
+
+
+class SchemaError(StoreError):
+    """The database's tables are missing, behind or ahead; the message says what to do."""
+
+
+class JobError(ReprieveError):
+    """A job that was waited for."""
+
+    def __init__(self, message: str, *, job_id: int, status: str) -> None:
+        """Say which job it is, and what it is now."""
+        super().__init__(message)
+        self.job_id = job_id
+        self.status = status
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (_rebuild_job_error, (type(self), str(self), self.job_id, self.status))
+
+
+def _rebuild_job_error(kind: type[JobError], message: str, job_id: int, status: str) -> JobError:
+    return kind(message, job_id=job_id, status=status)
+
+
+class JobFailedError(JobError):
+    """The job ended without a result: dead-lettered, skipped or cancelled."""
+
+
+class JobTimeoutError(JobError, TimeoutError):
+    """The job is not over yet."""
+
+
+class IllegalTransitionError(ReprieveError):
+    """A state does not lead there; nothing was changed."""
+
+    def __init__(self, kind: str, state: str, event: str) -> None:
+        """Say what was asked of what."""
+        self.kind, self.state, self.event = kind, state, event
+        super().__init__(f"a {kind} that is {state} cannot {event}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (IllegalTransitionError, (self.kind, self.state, self.event))
 
 
 class Verdict(ReprieveError):  # noqa: N818 - read where it is raised: `raise Retryable(...)`

@@ -20,13 +20,11 @@ from reprieve.app.profiles import ProfileLike, resolve
 from reprieve.core.decide import Decision, History, RetryAt, decide
 from reprieve.core.facts import attribute, integer
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Failure
+from reprieve.core.lifecycle import DEAD_LETTER_STATUS
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
     from reprieve.core.policy import Profile
-
-DEAD_LETTER_STATUS: Final = 599
-"""The status code of an item in the dead-letter queue (ING-3.3)."""
 
 _PROFILE: Final = "ingestion"
 _STATUS_KEYS: Final = ("statusCode", "status_code", "status")

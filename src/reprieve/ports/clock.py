@@ -1,4 +1,4 @@
-"""What the application needs from outside, as intent; adapters say how."""
+"""Time, passed in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,58 @@
+"""The store: a journal of intents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from reprieve.ports.intents import Answer, Intent, Lease, LostWorker, StoredResult
+
+
+class Store(Protocol):
+    """What keeps jobs; one conformance suite holds every adapter to this contract.
+
+    Failures are told as `StoreUnavailableError` (try again; `outcome_unknown` where a COMMIT may have taken effect) or
+    `StoreRefusedError` (this batch can never be applied; nothing of it was).
+    """
+
+    async def open(self) -> None:
+        """Connect, and check the schema; `SchemaError` says what to do where it does not fit."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything; may be called twice."""
+        ...
+
+    async def apply(self, intents: Sequence[Intent], *, again: bool = False) -> Sequence[Answer]:
+        """Apply all in one transaction, durable when this returns; the answers are in the order of the intents.
+
+        The caller sends at most one intent about a job in a batch. `again` says that the outcome of an earlier try of
+        these very intents is unknown: what is found done under the same fence (of a submission: with the same key and
+        time) is answered as if it had been done now.
+        """
+        ...
+
+    async def now(self) -> float:
+        """The store's clock, in seconds since the epoch: the same for all workers."""
+        ...
+
+    async def lost_workers(self, now: float, *, besides: int) -> Sequence[LostWorker]:
+        """Workers whose lease has run out or whose death was reported, but for the one that asks."""
+        ...
+
+    async def leases_of(self, worker_id: int) -> Sequence[Lease]:
+        """What a worker holds, payloads and results left out; for taking over from a dead one."""
+        ...
+
+    async def memos(self, job_id: int, stage: str) -> Sequence[StoredResult]:
+        """What a stage remembered; the key stands in `stage`."""
+        ...
+
+    def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Have `wake` called in the event loop when there may be new work or a stage or job was changed; returns the way out.
+
+        A hint that may be lost: polling has to carry on without it.
+        """
+        ...
