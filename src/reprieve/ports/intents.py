@@ -31,7 +31,7 @@ class QueueState(IntEnum):
     WAITING = 3
     """For a person or a deployment; says on what."""
     SUSPECT = 4
-    """Ready, but was there when a worker died: to be run alone."""
+    """Ready, but was there when a worker died (its crash or out_of_memory counter is not 0): to be run alone."""
 
 
 class Written(StrEnum):
@@ -181,7 +181,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promote:
-    """Make scheduled jobs ready whose time has come."""
+    """Make scheduled jobs ready whose time has come; suspects where a worker died on them."""
 
     now: float
     limit: int = 1000
@@ -270,8 +270,6 @@ class Retry:
     counters: Counters
     opened_at: float
     attempt: AttemptRecord
-    suspect: bool = False
-    """Run it alone next time."""
     unleased: bool = False
     """For callers who run their own loop: applies while the fence holds, though nobody has a lease."""
 
@@ -340,13 +338,12 @@ class Await:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """Give the lease back: ready again at once, or at `run_at`; the counters as given, the stage as it is."""
+    """Give the lease back: ready (or suspect, by the counters) again at once, or at `run_at`; the stage stays as it is."""
 
     job_id: int
     fence: int
     counters: Counters
     run_at: float | None = None
-    suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
