@@ -343,6 +343,7 @@ class Release:
     job_id: int
     fence: int
     counters: Counters
+    now: float
     run_at: float | None = None
 
 
