@@ -1,0 +1,1 @@
+"""The steps of the schema, run by Alembic; schema.py calls it."""
