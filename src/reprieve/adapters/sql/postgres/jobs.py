@@ -1,0 +1,225 @@
+"""What workers and operators say about jobs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from reprieve.adapters.sql.postgres import statements as sql
+from reprieve.core.lifecycle import JobStatus
+from reprieve.ports import intents as i
+from reprieve.ports.intents import Written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve.adapters.sql.postgres.link import Cursor
+
+_OF = {True: Written.APPLIED, False: Written.STALE}
+
+
+async def finish(cursor: Cursor, intents: list[i.Finish], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """End jobs that have succeeded, all in one statement."""
+    await cursor.execute(
+        sql.FINISH,
+        (
+            [each.job_id for each in intents],
+            [each.fence for each in intents],
+            [each.stage for each in intents],
+            [each.result for each in intents],
+            [each.result_type for each in intents],
+            [each.attempt for each in intents],
+            [each.started_at for each in intents],
+            [each.finished_at for each in intents],
+        ),
+    )
+    done = {row[0] for row in await cursor.fetchall()}
+    if again and len(done) < len(intents):
+        done |= await _found(
+            cursor, "SELECT job_id FROM outcomes WHERE status = 'succeeded' AND (job_id, fence)", intents
+        )
+    return [_OF[each.job_id in done] for each in intents]
+
+
+async def checkpoint(cursor: Cursor, intents: list[i.Checkpoint], again: bool) -> Sequence[Written]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Keep results and move jobs on, all in one statement."""
+    await cursor.execute(
+        sql.CHECKPOINT,
+        (
+            [each.job_id for each in intents],
+            [each.fence for each in intents],
+            [each.stage for each in intents],
+            [each.next_stage for each in intents],
+            [each.result for each in intents],
+            [each.result_type for each in intents],
+            [each.attempt for each in intents],
+            [each.started_at for each in intents],
+            [each.finished_at for each in intents],
+        ),
+    )
+    done = {row[0]: Written.CANCELLED if row[1] else Written.APPLIED for row in await cursor.fetchall()}
+    # After an unknown outcome the lease still stands under its fence: written again, to the same effect.
+    return [done.get(each.job_id, Written.STALE) for each in intents]
+
+
+async def retry(cursor: Cursor, intents: list[i.Retry], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """Schedule another try; what somebody asked to cancel is cancelled instead."""
+    values = [
+        {
+            **_about(each), **_attempt(each.attempt), **asdict(each.counters),
+            "run_at": each.run_at, "opened_at": each.opened_at, "unleased": each.unleased, "now": each.attempt.ended_at,
+        }
+        for each in intents
+    ]  # fmt: skip
+    answers = await _each(cursor, sql.RETRY, values)
+    return await _or_cancelled(cursor, values, await _seen(cursor, "attempts", intents, answers, again=again))
+
+
+async def bury(cursor: Cursor, intents: list[i.Bury], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """End jobs as dead letters; pause their stage where every other would fail too."""
+    values = [
+        {
+            **_about(each), **_attempt(each.attempt), "unleased": each.unleased,
+            **{f"letter_{name}": getattr(each.letter, name) for name in sql.LETTER_COLUMNS},
+        }
+        for each in intents
+    ]  # fmt: skip
+    answers = await _seen(cursor, "dead_letters", intents, await _each(cursor, sql.BURY, values), again=again)
+    for each, answer in zip(intents, answers, strict=True):
+        if each.pause and answer is Written.APPLIED:
+            await _pause(cursor, each.letter.pipeline, each.attempt)
+    return answers
+
+
+async def set_aside(cursor: Cursor, intents: list[i.SetAside], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """Skip, or wait for a person."""
+    answers = []
+    for each in intents:
+        statement = sql.SKIP if each.status is JobStatus.SKIPPED else sql.ASK
+        pipeline = await _pipeline(cursor, each.job_id) if each.pause else ""
+        values = {**_about(each), **_attempt(each.attempt), **asdict(each.counters), "unleased": each.unleased}
+        answer = await _seen(cursor, "attempts", [each], await _each(cursor, statement, [values]), again=again)
+        if each.pause and answer[0] is Written.APPLIED:
+            await _pause(cursor, pipeline, each.attempt)
+        answers += answer
+    return answers
+
+
+async def wait(cursor: Cursor, intents: list[i.Await], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """Give leases back until something is answered."""
+    answers = await _each(cursor, sql.AWAIT, [asdict(each) for each in intents])
+    return await _given_back(cursor, intents, answers, again=again)
+
+
+async def release(cursor: Cursor, intents: list[i.Release], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """Give leases back."""
+    values = [{**_about(each), **asdict(each.counters), "run_at": each.run_at, "now": each.now} for each in intents]
+    answers = await _given_back(cursor, intents, await _each(cursor, sql.RELEASE, values), again=again)
+    return await _or_cancelled(cursor, values, answers)
+
+
+async def remember(cursor: Cursor, intents: list[i.Remember], again: bool) -> Sequence[Written]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Keep memos; the first under a key stays."""
+    values = [asdict(each) for each in intents]
+    await cursor.executemany(sql.REMEMBER, values)
+    return await _each(cursor, sql.HOLDS, values)
+
+
+async def complete(cursor: Cursor, intents: list[i.Complete], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """End jobs that nobody had leased."""
+    answers = await _each(cursor, sql.COMPLETE, [asdict(each) for each in intents])
+    return await _seen(cursor, "outcomes", intents, answers, again=again)
+
+
+async def stop(cursor: Cursor, intents: list[i.Stop], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
+    """End jobs whose workers stopped them."""
+    answers = await _each(cursor, sql.STOP, [asdict(each) for each in intents])
+    return await _seen(cursor, "outcomes", intents, answers, again=again)
+
+
+async def cancel(cursor: Cursor, intents: list[i.Cancel], again: bool) -> Sequence[i.Cancelled]:  # noqa: ARG001, FBT001 - a handler's shape
+    """End what nobody runs; ask for the rest."""
+    return [await cancel_one(cursor, each) for each in intents]
+
+
+async def cancel_one(cursor: Cursor, wanted: i.Cancel) -> i.Cancelled:
+    """End a job that nobody runs, or ask its worker."""
+    values = asdict(wanted)
+    for statement, answer in (
+        (sql.CANCEL_NOW, i.Cancelled.DONE),
+        (sql.CANCEL_LATER, i.Cancelled.REQUESTED),
+        (sql.EXISTS, i.Cancelled.OVER),
+    ):
+        await cursor.execute(statement, values)
+        if await cursor.fetchone() is not None:
+            return answer
+    return i.Cancelled.UNKNOWN
+
+
+def _about(intent: i.Retry | i.Bury | i.SetAside | i.Release) -> dict[str, Any]:
+    return {"job_id": intent.job_id, "fence": intent.fence}
+
+
+def _attempt(record: i.AttemptRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in sql.ATTEMPT_COLUMNS} | {"cause": record.cause.value}
+
+
+async def _each(cursor: Cursor, statement: str, values: list[dict[str, Any]]) -> list[Written]:
+    """Run a statement for each row, pipelined; it was applied where it returned something."""
+    await cursor.executemany(statement, values, returning=True)
+    answers = []
+    while True:
+        answers.append(_OF[await cursor.fetchone() is not None])
+        if not cursor.nextset():
+            return answers
+
+
+async def _found(cursor: Cursor, select: str, intents: Sequence[i.JobIntent]) -> set[int]:
+    await cursor.execute(
+        f"{select} IN (SELECT * FROM unnest(%b::bigint[], %b::bigint[]))",  # noqa: S608 - assembled from constants
+        ([each.job_id for each in intents], [each.fence for each in intents if not isinstance(each, i.Cancel)]),
+    )
+    return {row[0] for row in await cursor.fetchall()}
+
+
+async def _seen(
+    cursor: Cursor, table: str, intents: Sequence[i.JobIntent], answers: list[Written], *, again: bool
+) -> list[Written]:
+    """After an unknown outcome: what stands in the table under the same fence was applied the first time."""
+    if not again or Written.STALE not in answers:
+        return answers
+    done = await _found(cursor, f"SELECT job_id FROM {table} WHERE (job_id, fence)", intents)  # noqa: S608 - our own names
+    return [Written.APPLIED if each.job_id in done else answer for each, answer in zip(intents, answers, strict=True)]
+
+
+async def _given_back(
+    cursor: Cursor, intents: Sequence[i.JobIntent], answers: list[Written], *, again: bool
+) -> list[Written]:
+    if not again or Written.STALE not in answers:
+        return answers
+    done = await _found(cursor, "SELECT job_id FROM queue WHERE state <> 1 AND (job_id, fence)", intents)
+    return [Written.APPLIED if each.job_id in done else answer for each, answer in zip(intents, answers, strict=True)]
+
+
+async def _or_cancelled(cursor: Cursor, values: list[dict[str, Any]], answers: list[Written]) -> list[Written]:
+    """What was not applied because somebody asked to cancel it ends here."""
+    asked = [place for place, answer in enumerate(answers) if answer is Written.STALE]
+    if asked:
+        stopped = await _each(cursor, sql.STOP, [values[place] for place in asked])
+        for place, answer in zip(asked, stopped, strict=True):
+            if answer is Written.APPLIED:
+                answers[place] = Written.CANCELLED
+    return answers
+
+
+async def _pipeline(cursor: Cursor, job_id: int) -> str:
+    await cursor.execute("SELECT pipeline FROM jobs WHERE id = %s", (job_id,))
+    row = await cursor.fetchone()
+    return "" if row is None else row[0]
+
+
+async def _pause(cursor: Cursor, pipeline: str, attempt: i.AttemptRecord) -> None:
+    await cursor.execute(
+        sql.PAUSE,
+        {"pipeline": pipeline, "stage": attempt.stage, "actor": "reprieve", "reason": attempt.error_class, "now": attempt.ended_at},
+    )  # fmt: skip

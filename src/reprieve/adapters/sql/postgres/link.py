@@ -1,0 +1,79 @@
+"""One connection to PostgreSQL: opened when needed, dropped when broken, its errors told in our words."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from reprieve.adapters.sql.postgres.statements import SESSION
+from reprieve.errors import StoreError, StoreRefusedError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from reprieve.adapters.sql.address import PostgresAddress
+
+Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
+
+_CONNECT_SECONDS: Final = 10
+_PASSING: Final = ("08", "53", "57", "40", "55", "25006", "58")
+"""SQLSTATEs after which the same batch may go through: nothing of it was written."""
+
+
+class Link:
+    """A connection and its one cursor; used by one caller at a time."""
+
+    def __init__(self, address: PostgresAddress, *, session: str = SESSION) -> None:
+        self._address = address
+        self._session = session
+        self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
+        self._cursor: Cursor | None = None
+
+    async def cursor(self) -> Cursor:
+        """The cursor of a living connection."""
+        if self._cursor is None or self._connection is None or self._connection.closed:
+            await self.drop()
+            timeout: dict[str, Any] = (
+                {} if "connect_timeout" in self._address.url else {"connect_timeout": _CONNECT_SECONDS}
+            )
+            self._connection = await psycopg.AsyncConnection.connect(
+                self._address.url, autocommit=True, prepare_threshold=0, row_factory=tuple_row,
+                application_name="reprieve", **timeout,
+            )  # fmt: skip
+            if self._session:
+                await self._connection.execute(self._session, prepare=False)
+            self._cursor = self._connection.cursor(binary=True)
+        return self._cursor
+
+    async def drop(self) -> None:
+        """Close the connection; the next use opens another."""
+        connection, self._connection, self._cursor = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+    @asynccontextmanager
+    async def told(self) -> AsyncIterator[None]:
+        """Say in our words what goes wrong inside; after any of it, start with a new connection where this one broke."""
+        try:
+            yield
+        except psycopg.Error as error:
+            broken = self._connection is None or self._connection.closed or self._connection.broken
+            connected = self._connection is not None
+            if broken:
+                await self.drop()
+            raise in_our_words(error, self._address, outcome_unknown=broken and connected) from None
+
+
+def in_our_words(error: psycopg.Error, address: PostgresAddress, *, outcome_unknown: bool = False) -> StoreError:
+    """What the server or the driver said, without anything that was sent to it."""
+    state = error.sqlstate
+    said = error.diag.message_primary or type(error).__name__
+    if state is None:
+        said = address.clean(str(error)) or type(error).__name__
+        return StoreUnavailableError(f"{address.shown} cannot be reached: {said}", outcome_unknown=outcome_unknown)
+    if state.startswith(_PASSING):
+        return StoreUnavailableError(f"PostgreSQL said {state}: {said}", outcome_unknown=outcome_unknown)
+    return StoreRefusedError(f"PostgreSQL refused it ({state}): {said}")

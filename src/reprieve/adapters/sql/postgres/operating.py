@@ -1,0 +1,83 @@
+"""What is said about stages, workers and jobs that wait."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from reprieve.adapters.sql.postgres import statements as sql
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve.adapters.sql.postgres.link import Cursor
+
+_STAGE_STATEMENTS = {
+    i.Pause: sql.PAUSE, i.Resume: sql.RESUME, i.Hold: sql.HOLD, i.Close: sql.CLOSE, i.Probe: sql.PROBE,
+}  # fmt: skip
+
+
+async def change_stage(cursor: Cursor, intents: list[i.StageIntent], again: bool) -> Sequence[bool]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Pause, resume, hold, close or probe; whether anything changed."""
+    answers = []
+    for each in sorted(intents, key=lambda each: (each.pipeline, each.stage)):
+        await cursor.execute(_STAGE_STATEMENTS[type(each)], asdict(each))
+        answers.append((each, cursor.rowcount > 0))
+    return [next(changed for other, changed in answers if other is each) for each in intents]
+
+
+async def wake(cursor: Cursor, intents: list[i.Wake], again: bool) -> Sequence[int]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Make waiting jobs ready."""
+    answers = []
+    for each in intents:
+        pipelines = [pipeline for pipeline, _ in each.stages]
+        stages = [stage for _, stage in each.stages]
+        values = {"prefix": each.prefix, "unless": each.unless, "pipelines": pipelines, "stages": stages}
+        await cursor.execute(sql.WAKE, values)
+        answers.append(cursor.rowcount)
+    return answers
+
+
+async def register(cursor: Cursor, intents: list[i.Register], again: bool) -> Sequence[int]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Give a worker its id; one registered in vain after an unknown outcome runs out by itself."""
+    answers = []
+    for each in intents:
+        stages = sorted(each.stages)
+        values = {"pipelines": [pipeline for pipeline, _ in stages], "stages": [stage for _, stage in stages]}
+        await cursor.execute(sql.REGISTER_STAGES, values)
+        await cursor.execute(sql.REGISTER, {**asdict(each), "stages": None})
+        row = await cursor.fetchone()
+        answers.append(row[0] if row else 0)
+    return answers
+
+
+async def renew(cursor: Cursor, intents: list[i.Renew], again: bool) -> Sequence[i.Renewed]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Push a worker's end further away, and tell it what to stop."""
+    answers = []
+    for each in intents:
+        await cursor.execute(sql.RENEW, asdict(each))
+        if await cursor.fetchone() is None:
+            answers.append(i.Renewed(alive=False))
+            continue
+        await cursor.execute(sql.TO_CANCEL, {"worker_id": each.worker_id})
+        answers.append(i.Renewed(alive=True, cancel=tuple([row[0] for row in await cursor.fetchall()])))
+    return answers
+
+
+async def leave(cursor: Cursor, intents: list[i.Leave], again: bool) -> Sequence[bool]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Forget workers."""
+    answers = []
+    for each in intents:
+        await cursor.execute(sql.LEAVE, {"worker_id": each.worker_id})
+        answers.append(cursor.rowcount > 0)
+    return answers
+
+
+async def lose(cursor: Cursor, intents: list[i.Lost], again: bool) -> Sequence[bool]:  # noqa: ARG001, FBT001 - a handler's shape
+    """Write down how workers ended."""
+    answers = []
+    for each in intents:
+        await cursor.execute(sql.LOST, {"worker_id": each.worker_id, "cause": each.cause.value})
+        answers.append(cursor.rowcount > 0)
+    return answers

@@ -1,0 +1,356 @@
+"""The hot statements, in PostgreSQL's own words: each takes a whole batch as arrays, in one round trip.
+
+They run with nested loops forced (see `SESSION`): every one touches rows by key, and a planner that knows a queue only
+from when it was empty would read all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SESSION: Final = (
+    "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;"
+    "SET jit = off; SET plan_cache_mode = force_generic_plan; SET client_min_messages = error"
+)
+
+NOTIFY: Final = "SELECT pg_notify('reprieve', '')"
+
+_GIVEN_JOBS: Final = """
+WITH given AS MATERIALIZED (
+  SELECT nextval('jobs_id_seq') AS id, g.*
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::bytea[], %b::text[], %b::float8[], %b::int[], %b::float8[])
+    AS g(key, pipeline, stage, payload, payload_type, created_at, priority, run_at)
+),"""
+
+# Ids in the order of the call, rows in the order of the keys: two batches with the same keys cannot lock each other out.
+SUBMIT: Final = f"""{_GIVEN_JOBS}
+made AS (
+  INSERT INTO jobs (id, idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority)
+  SELECT id, key, pipeline, stage, payload, payload_type, to_timestamp(created_at), priority FROM given
+  ORDER BY key COLLATE "C"
+  ON CONFLICT DO NOTHING
+  RETURNING id, idempotency_key, pipeline, first_stage, priority
+), queued AS (
+  INSERT INTO queue (job_id, pipeline, stage, priority, state)
+  SELECT id, pipeline, first_stage, priority, 0 FROM made
+)
+SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
+"""  # noqa: S608 - assembled from constants
+
+SUBMIT_LATER: Final = f"""{_GIVEN_JOBS}
+made AS (
+  INSERT INTO jobs (id, idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority)
+  SELECT id, key, pipeline, stage, payload, payload_type, to_timestamp(created_at), priority FROM given
+  ORDER BY key COLLATE "C"
+  ON CONFLICT DO NOTHING
+  RETURNING id, idempotency_key
+), queued AS (
+  INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at)
+  SELECT g.id, g.pipeline, g.stage, g.priority, CASE WHEN g.run_at <= g.created_at THEN 0 ELSE 2 END, to_timestamp(g.run_at)
+  FROM given g WHERE g.id IN (SELECT id FROM made)
+)
+SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
+"""  # noqa: S608 - assembled from constants
+
+_LEASE_COLUMNS: Final = (
+    """q.job_id, q.fence, q.pipeline, q.stage, q.handler, q.crash, q.out_of_memory, q.lost_lease, q.deploy, q.alone"""
+)
+
+CLAIM: Final = f"""
+WITH asked AS (SELECT %(worker)b::bigint AS worker, to_timestamp(%(now)b) AS moment, %(probe)b::bool AS probe),
+free AS MATERIALIZED (
+  SELECT w.pipeline, w.stage, w.most
+  FROM unnest(%(pipelines)b::text[], %(stages)b::text[], %(mosts)b::int[]) AS w(pipeline, stage, most)
+  CROSS JOIN asked
+  LEFT JOIN stages s ON s.pipeline = w.pipeline AND s.stage = w.stage
+  WHERE s.pipeline IS NULL
+     OR (NOT s.paused AND (s.held_until IS NULL OR s.held_until <= moment) AND (s.opened_at IS NULL OR probe))
+),
+picked AS MATERIALIZED (
+  SELECT q.job_id, q.opened_at FROM free CROSS JOIN LATERAL (
+    SELECT job_id, priority, opened_at FROM queue
+    WHERE pipeline = free.pipeline AND stage = free.stage AND state = 0
+    ORDER BY priority DESC, job_id LIMIT free.most FOR UPDATE SKIP LOCKED
+  ) q
+  ORDER BY q.priority DESC, q.job_id LIMIT %(capacity)b
+),
+taken AS (
+  UPDATE queue q
+  SET state = 1, fence = q.fence + 1, worker_id = asked.worker, leased_at = moment, run_at = NULL, alone = false,
+      opened_at = COALESCE(q.opened_at, moment)
+  FROM picked, asked WHERE q.job_id = picked.job_id
+  RETURNING {_LEASE_COLUMNS}, q.priority, picked.opened_at
+),
+suspicion AS (
+  SELECT EXISTS (SELECT 1 FROM queue q JOIN free ON q.pipeline = free.pipeline AND q.stage = free.stage WHERE q.state = 4) AS any
+)
+SELECT suspicion.any, t.job_id, t.fence, t.pipeline, t.stage, t.handler, t.crash, t.out_of_memory, t.lost_lease, t.deploy, t.alone,
+       extract(epoch FROM t.opened_at)::float8, j.idempotency_key, j.payload, j.payload_type,
+       extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
+FROM suspicion LEFT JOIN (taken t JOIN jobs j ON j.id = t.job_id) ON true
+ORDER BY t.priority DESC, t.job_id
+"""  # noqa: S608 - assembled from constants
+
+CLAIM_SUSPECT: Final = CLAIM.replace(
+    """    SELECT job_id, priority, opened_at FROM queue
+    WHERE pipeline = free.pipeline AND stage = free.stage AND state = 0
+    ORDER BY priority DESC, job_id LIMIT free.most FOR UPDATE SKIP LOCKED""",
+    """    SELECT job_id, priority, opened_at FROM queue
+    WHERE pipeline = free.pipeline AND stage = free.stage AND state = 4
+    ORDER BY job_id LIMIT 1 FOR UPDATE SKIP LOCKED""",
+).replace("alone = false", "alone = true")
+
+HELD_BY: Final = f"""
+SELECT false, {_LEASE_COLUMNS}, extract(epoch FROM q.opened_at)::float8, j.idempotency_key, j.payload, j.payload_type,
+       extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
+FROM queue q JOIN jobs j ON j.id = q.job_id
+WHERE q.state = 1 AND q.worker_id = %(worker)b AND NOT q.job_id = ANY(%(known)b::bigint[])
+ORDER BY q.job_id
+"""  # noqa: S608 - assembled from constants
+
+RESULTS: Final = """
+SELECT job_id, stage, result, result_type, codec FROM checkpoints
+WHERE job_id = ANY(%b::bigint[]) AND result IS NOT NULL ORDER BY job_id, finished_at
+"""
+
+FINISH: Final = """
+WITH gone AS (
+  DELETE FROM queue q
+  USING unnest(%b::bigint[], %b::bigint[], %b::text[], %b::bytea[], %b::text[], %b::int[], %b::float8[], %b::float8[])
+    AS g(job_id, fence, stage, result, result_type, attempt, started_at, finished_at)
+  WHERE q.job_id = g.job_id AND q.fence = g.fence AND q.state = 1
+  RETURNING g.*
+)
+INSERT INTO outcomes (job_id, status, stage, fence, attempt, started_at, finished_at, result_type, result)
+SELECT job_id, 'succeeded', stage, fence, attempt, to_timestamp(started_at), to_timestamp(finished_at), result_type, result
+FROM gone RETURNING job_id
+"""
+
+CHECKPOINT: Final = """
+WITH moved AS (
+  UPDATE queue q
+  SET stage = g.next_stage, handler = 0, crash = 0, out_of_memory = 0, lost_lease = 0, deploy = 0, alone = false,
+      opened_at = to_timestamp(g.finished_at)
+  FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::text[], %b::int[], %b::float8[], %b::float8[])
+    AS g(job_id, fence, stage, next_stage, result, result_type, attempt, started_at, finished_at)
+  WHERE q.job_id = g.job_id AND q.fence = g.fence AND q.state = 1
+  RETURNING g.*, q.cancel_requested
+), kept AS (
+  INSERT INTO checkpoints (job_id, stage, fence, attempt, started_at, finished_at, result_type, result)
+  SELECT job_id, stage, fence, attempt, to_timestamp(started_at), to_timestamp(finished_at), result_type, result FROM moved
+  ON CONFLICT (job_id, stage) DO UPDATE
+  SET fence = excluded.fence, attempt = excluded.attempt, started_at = excluded.started_at,
+      finished_at = excluded.finished_at, result_type = excluded.result_type, result = excluded.result
+)
+SELECT job_id, cancel_requested FROM moved
+"""
+
+PROMOTE: Final = """
+WITH due AS MATERIALIZED (
+  SELECT job_id FROM queue WHERE state = 2 AND run_at <= to_timestamp(%(now)b)
+  ORDER BY run_at LIMIT %(limit)b FOR UPDATE SKIP LOCKED
+), made AS (
+  UPDATE queue q SET state = CASE WHEN crash + out_of_memory > 0 THEN 4 ELSE 0 END, run_at = NULL
+  FROM due WHERE q.job_id = due.job_id RETURNING 1
+)
+SELECT (SELECT count(*) FROM made),
+       (SELECT extract(epoch FROM run_at)::float8 FROM queue WHERE state = 2 AND run_at > to_timestamp(%(now)b) ORDER BY run_at LIMIT 1)
+"""
+
+ATTEMPT_COLUMNS: Final = (
+    "stage", "number", "cause", "counted", "started_at", "ended_at", "worker_id", "decision", "reason", "error_class", "category",
+    "error_type", "error_retryable", "status_code", "message", "signature", "fingerprint", "failure", "failure_count", "retry_at",
+)  # fmt: skip
+LETTER_COLUMNS: Final = (
+    "pipeline", "stage", "error_class", "category", "fingerprint", "signature", "message", "last_stack", "sanitized_context",
+    "failure", "reason", "policy", "attempts", "budget", "status_code", "pages", "escalated", "last_failure_at",
+)  # fmt: skip
+_NULLABLE: Final = {"status_code": "::int", "worker_id": "::bigint"}
+"""What may be NULL has to say its type."""
+_TIMES: Final = frozenset({"started_at", "ended_at", "retry_at", "last_failure_at"})
+
+
+def _value(name: str, prefix: str = "") -> str:
+    slot = f"%({prefix}{name})s"
+    return f"to_timestamp({slot}::float8)" if name in _TIMES else slot + _NULLABLE.get(name, "")
+
+
+_MINE: Final = "job_id = %(job_id)s AND fence = %(fence)s AND (state = 1 OR (%(unleased)s AND state <> 1))"
+_ATTEMPT: Final = f"""
+INSERT INTO attempts (job_id, fence, {", ".join(ATTEMPT_COLUMNS)})
+SELECT job_id, %(fence)s, {", ".join(_value(name) for name in ATTEMPT_COLUMNS)} FROM hit RETURNING job_id
+"""  # noqa: S608 - assembled from constants
+_BACK: Final = """worker_id = NULL, leased_at = NULL, alone = false, handler = %(handler)s, crash = %(crash)s,
+  out_of_memory = %(out_of_memory)s, lost_lease = %(lost_lease)s, deploy = %(deploy)s"""
+
+# A suspect whose time has not come is scheduled first; `Promote` makes it a suspect again by its crashes.
+RETRY: Final = f"""
+WITH hit AS (
+  UPDATE queue SET state = 2, run_at = to_timestamp(%(run_at)s::float8), stage = %(stage)s, waits_on = NULL,
+    opened_at = to_timestamp(%(opened_at)s::float8), fence = fence + CASE WHEN %(unleased)s THEN 1 ELSE 0 END, {_BACK}
+  WHERE {_MINE} AND NOT cancel_requested RETURNING job_id
+) {_ATTEMPT}
+"""  # noqa: S608 - assembled from constants
+
+BURY: Final = f"""
+WITH hit AS (DELETE FROM queue WHERE {_MINE} RETURNING job_id),
+ended AS (
+  INSERT INTO outcomes (job_id, status, status_code, stage, fence, attempt, started_at, finished_at, reason)
+  SELECT job_id, 'dead_letter', 599, %(stage)s, %(fence)s, %(number)s, to_timestamp(%(started_at)s::float8),
+    to_timestamp(%(ended_at)s::float8), %(letter_reason)s FROM hit
+),
+letter AS (
+  INSERT INTO dead_letters (job_id, fence, opened_at, first_failure_at, {", ".join(LETTER_COLUMNS)})
+  SELECT job_id, %(fence)s, to_timestamp(%(ended_at)s::float8),
+    LEAST((SELECT min(ended_at) FROM attempts a WHERE a.job_id = hit.job_id AND a.stage = %(stage)s),
+          to_timestamp(%(letter_last_failure_at)s::float8)),
+    {", ".join(_value(name, "letter_") for name in LETTER_COLUMNS)}
+  FROM hit
+) {_ATTEMPT}
+"""  # noqa: S608 - assembled from constants
+
+SKIP: Final = f"""
+WITH hit AS (DELETE FROM queue WHERE {_MINE} RETURNING job_id),
+ended AS (
+  INSERT INTO outcomes (job_id, status, stage, fence, attempt, started_at, finished_at, reason)
+  SELECT job_id, 'skipped', %(stage)s, %(fence)s, %(number)s, to_timestamp(%(started_at)s::float8),
+    to_timestamp(%(ended_at)s::float8), %(error_class)s FROM hit
+) {_ATTEMPT}
+"""  # noqa: S608 - assembled from constants
+
+ASK: Final = f"""
+WITH hit AS (
+  UPDATE queue SET state = 3, waits_on = 'review', run_at = NULL,
+    fence = fence + CASE WHEN %(unleased)s THEN 1 ELSE 0 END, {_BACK}
+  WHERE {_MINE} RETURNING job_id
+) {_ATTEMPT}
+"""  # noqa: S608 - assembled from constants
+
+AWAIT: Final = """
+UPDATE queue SET state = 3, waits_on = %(waits_on)s, worker_id = NULL, leased_at = NULL, alone = false
+WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1 RETURNING job_id
+"""
+
+RELEASE: Final = f"""
+UPDATE queue SET run_at = to_timestamp(%(run_at)s::float8), {_BACK},
+  state = CASE WHEN %(run_at)s::float8 IS NOT NULL THEN 2 WHEN %(crash)s + %(out_of_memory)s > 0 THEN 4 ELSE 0 END
+WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1 AND NOT cancel_requested RETURNING job_id
+"""  # noqa: S608 - assembled from constants
+
+REMEMBER: Final = """
+INSERT INTO memos (job_id, stage, key, value, created_at)
+SELECT job_id, %(stage)s, %(key)s, %(value)s, to_timestamp(%(now)s::float8) FROM queue
+WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1
+ON CONFLICT DO NOTHING
+"""
+HOLDS: Final = "SELECT job_id FROM queue WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1"
+
+COMPLETE: Final = """
+WITH gone AS (DELETE FROM queue WHERE job_id = %(job_id)s AND fence = %(fence)s AND state <> 1 RETURNING job_id, handler)
+INSERT INTO outcomes (job_id, status, stage, fence, attempt, finished_at, result_type, result)
+SELECT job_id, 'succeeded', %(stage)s, %(fence)s, handler + 1, to_timestamp(%(now)s::float8), %(result_type)s, %(result)s
+FROM gone RETURNING job_id
+"""
+
+STOP: Final = """
+WITH gone AS (
+  DELETE FROM queue WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1 AND cancel_requested
+  RETURNING job_id, stage, handler, cancel_reason, cancelled_by
+)
+INSERT INTO outcomes (job_id, status, stage, fence, attempt, finished_at, reason, ended_by)
+SELECT job_id, 'cancelled', stage, %(fence)s, handler, to_timestamp(%(now)s::float8), cancel_reason, cancelled_by
+FROM gone RETURNING job_id
+"""
+
+CANCEL_NOW: Final = """
+WITH gone AS (DELETE FROM queue WHERE job_id = %(job_id)s AND state <> 1 RETURNING job_id, stage, handler, fence)
+INSERT INTO outcomes (job_id, status, stage, fence, attempt, finished_at, reason, ended_by)
+SELECT job_id, 'cancelled', stage, fence, handler, to_timestamp(%(now)s::float8), %(reason)s, %(actor)s FROM gone RETURNING job_id
+"""
+CANCEL_LATER: Final = """
+UPDATE queue SET cancel_requested = true, cancelled_by = %(actor)s, cancel_reason = %(reason)s
+WHERE job_id = %(job_id)s AND state = 1 RETURNING job_id
+"""
+EXISTS: Final = "SELECT id FROM jobs WHERE id = %(job_id)s"
+
+WAKE: Final = """
+UPDATE queue SET state = 0, waits_on = NULL WHERE state = 3 AND starts_with(waits_on, %(prefix)s) AND waits_on <> %(unless)s
+AND (cardinality(%(pipelines)s::text[]) = 0 OR (pipeline, stage) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(stages)s::text[])))
+"""
+
+PAUSE: Final = """
+INSERT INTO stages (pipeline, stage, paused, paused_by, reason, changed_at)
+VALUES (%(pipeline)s, %(stage)s, true, %(actor)s, %(reason)s, to_timestamp(%(now)s::float8))
+ON CONFLICT (pipeline, stage) DO UPDATE
+SET paused = true, paused_by = excluded.paused_by, reason = excluded.reason, changed_at = excluded.changed_at
+WHERE NOT stages.paused
+"""
+RESUME: Final = """
+UPDATE stages SET paused = false, paused_by = NULL, reason = NULL, held_until = NULL, opened_at = NULL, error_class = NULL,
+  probe_until = NULL, changed_at = to_timestamp(%(now)s::float8)
+WHERE pipeline = %(pipeline)s AND stage = %(stage)s AND (paused OR held_until IS NOT NULL OR opened_at IS NOT NULL)
+"""
+HOLD: Final = """
+INSERT INTO stages (pipeline, stage, held_until, opened_at, error_class, reason, changed_at)
+VALUES (%(pipeline)s, %(stage)s, to_timestamp(%(until)s::float8),
+  CASE WHEN %(opens)s THEN to_timestamp(%(now)s::float8) END, %(error_class)s, %(reason)s, to_timestamp(%(now)s::float8))
+ON CONFLICT (pipeline, stage) DO UPDATE
+SET held_until = GREATEST(stages.held_until, excluded.held_until), opened_at = COALESCE(stages.opened_at, excluded.opened_at),
+  error_class = excluded.error_class, reason = CASE WHEN stages.paused THEN stages.reason ELSE excluded.reason END,
+  probe_until = CASE WHEN %(opens)s THEN NULL ELSE stages.probe_until END, changed_at = excluded.changed_at
+"""
+CLOSE: Final = """
+UPDATE stages SET held_until = NULL, opened_at = NULL, error_class = NULL, probe_until = NULL,
+  reason = CASE WHEN paused THEN reason END, changed_at = to_timestamp(%(now)s::float8)
+WHERE pipeline = %(pipeline)s AND stage = %(stage)s AND opened_at IS NOT NULL
+"""
+PROBE: Final = """
+UPDATE stages SET probe_until = to_timestamp(%(until)s::float8), changed_at = to_timestamp(%(now)s::float8)
+WHERE pipeline = %(pipeline)s AND stage = %(stage)s AND opened_at IS NOT NULL AND NOT paused
+  AND held_until <= to_timestamp(%(now)s::float8) AND (probe_until IS NULL OR probe_until <= to_timestamp(%(now)s::float8))
+"""
+
+REGISTER: Final = """
+INSERT INTO workers (name, host, pid, started_at, expires_at)
+VALUES (%(name)s, %(host)s, %(pid)s, to_timestamp(%(now)s::float8), to_timestamp(%(expires_at)s::float8)) RETURNING id
+"""
+REGISTER_STAGES: Final = """
+INSERT INTO stages (pipeline, stage) SELECT * FROM unnest(%(pipelines)s::text[], %(stages)s::text[]) ON CONFLICT DO NOTHING
+"""
+RENEW: Final = """
+UPDATE workers SET expires_at = to_timestamp(%(expires_at)s::float8), stopping = %(stopping)s
+WHERE id = %(worker_id)s AND lost_cause IS NULL RETURNING id
+"""
+TO_CANCEL: Final = "SELECT job_id FROM queue WHERE worker_id = %(worker_id)s AND cancel_requested"
+LEAVE: Final = "DELETE FROM workers WHERE id = %(worker_id)s"
+LOST: Final = "UPDATE workers SET lost_cause = %(cause)s WHERE id = %(worker_id)s AND lost_cause IS NULL"
+LOST_WORKERS: Final = """
+SELECT id, name, host, pid, stopping, lost_cause FROM workers
+WHERE id <> %(besides)s AND (expires_at <= to_timestamp(%(now)s::float8) OR lost_cause IS NOT NULL) ORDER BY id
+"""
+
+BY_KEY: Final = """
+SELECT id, idempotency_key, pipeline, payload, extract(epoch FROM created_at)::float8 FROM jobs WHERE idempotency_key = ANY(%b::text[])
+"""
+VERSION_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s || chr(31) || %s, 0))"
+VERSIONS: Final = """
+SELECT id, version, payload, extract(epoch FROM created_at)::float8, idempotency_key FROM jobs
+WHERE pipeline = %s AND subject = %s ORDER BY version DESC
+"""
+SUBMIT_VERSION: Final = """
+WITH made AS (
+  INSERT INTO jobs (idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority, subject, version, rerun_of)
+  VALUES (%(idempotency_key)s, %(pipeline)s, %(stage)s, %(payload)s, %(payload_type)s, to_timestamp(%(created_at)s::float8),
+    %(priority)s, %(subject)s, %(version)s, %(rerun_of)s)
+  ON CONFLICT DO NOTHING RETURNING id
+)
+INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at)
+SELECT id, %(pipeline)s, %(stage)s, %(priority)s,
+  CASE WHEN %(run_at)s::float8 > %(created_at)s::float8 THEN 2 ELSE 0 END, to_timestamp(%(run_at)s::float8)
+FROM made RETURNING job_id
+"""
+SUPERSEDED: Final = """
+SELECT q.job_id FROM queue q JOIN jobs j ON j.id = q.job_id
+WHERE j.pipeline = %(pipeline)s AND j.subject = %(subject)s AND j.version < %(version)s AND q.stage = ANY(%(stages)s::text[])
+ORDER BY q.job_id FOR UPDATE OF q
+"""

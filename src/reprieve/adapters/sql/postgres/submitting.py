@@ -1,0 +1,132 @@
+"""Submissions: plain ones all in one statement, those of a subject one by one under a lock of that subject."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reprieve.adapters.sql.postgres import statements as sql
+from reprieve.adapters.sql.postgres.jobs import cancel_one
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from reprieve.adapters.sql.postgres.link import Cursor
+
+    Reply = i.Submitted | i.KeyTaken | i.VersionTooLow
+
+
+async def submit(cursor: Cursor, intents: list[i.Submit], again: bool) -> Sequence[Reply]:  # noqa: FBT001 - a handler's shape
+    """Create jobs, or find those that are there."""
+    replies: list[Reply | None] = [None] * len(intents)
+    plain = [place for place, each in enumerate(intents) if each.subject is None]
+    for delayed in (False, True):
+        places = [place for place in plain if (intents[place].run_at is not None) is delayed]
+        if places:
+            statement = sql.SUBMIT_LATER if delayed else sql.SUBMIT
+            found = await _plain(cursor, statement, [intents[place] for place in places], again=again)
+            for place, reply in zip(places, found, strict=True):
+                replies[place] = reply
+    subjects = sorted({(each.pipeline, each.subject) for each in intents if each.subject is not None})
+    for pipeline, subject in subjects:
+        await cursor.execute(sql.VERSION_LOCK, (pipeline, subject))
+    for place, each in enumerate(intents):
+        if each.subject is not None:
+            replies[place] = await _versioned(cursor, each, again=again)
+    if subjects:
+        await cursor.execute(sql.NOTIFY)
+    return replies  # type: ignore[return-value]  # every place has been filled
+
+
+async def _plain(cursor: Cursor, statement: str, intents: list[i.Submit], *, again: bool) -> list[Reply]:
+    first: dict[str, i.Submit] = {}
+    for each in intents:
+        first.setdefault(each.idempotency_key, each)
+    made = await _insert(cursor, statement, first.values())
+    missing = [key for key in first if key not in made]
+    there: dict[str, tuple[Any, ...]] = {}
+    if missing or len(first) < len(intents):
+        await cursor.execute(sql.BY_KEY, (missing or list(first),))
+        there = {row[1]: row for row in await cursor.fetchall()}
+    replies: list[Reply] = []
+    for each in intents:
+        key = each.idempotency_key
+        if key in made and first[key] is each:
+            replies.append(i.Submitted(job_id=made[key]))
+        elif key in made:
+            same = first[key].payload == each.payload
+            replies.append(i.Submitted(job_id=made[key], duplicate=True, mismatch=not same))
+        else:
+            replies.append(_known(each, there[key], again=again))
+    return replies
+
+
+async def _insert(cursor: Cursor, statement: str, intents: Iterable[i.Submit]) -> dict[str, int]:
+    rows = list(intents)
+    await cursor.execute(
+        statement,
+        (
+            [each.idempotency_key for each in rows],
+            [each.pipeline for each in rows],
+            [each.stage for each in rows],
+            [each.payload for each in rows],
+            [each.payload_type for each in rows],
+            [each.created_at for each in rows],
+            [each.priority for each in rows],
+            [each.run_at for each in rows],
+        ),
+    )
+    return {key: job_id for job_id, key in await cursor.fetchall() if job_id}
+
+
+def _known(wanted: i.Submit, row: tuple[Any, ...], *, again: bool) -> Reply:
+    job_id, _, pipeline, payload, created_at = row
+    if pipeline != wanted.pipeline:
+        return i.KeyTaken(pipeline=pipeline)
+    # Timestamps have microseconds; the first try of this very submission wrote the same one.
+    ours = again and abs(created_at - wanted.created_at) < 1e-5  # noqa: PLR2004
+    return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload)
+
+
+async def _versioned(cursor: Cursor, wanted: i.Submit, *, again: bool) -> Reply:
+    await cursor.execute(sql.BY_KEY, ([wanted.idempotency_key],))
+    row = await cursor.fetchone()
+    if row is not None:
+        return _known(wanted, row, again=again)
+    await cursor.execute(sql.VERSIONS, (wanted.pipeline, wanted.subject))
+    versions = await cursor.fetchall()
+    same = next((row for row in versions if row[1] == wanted.version), None)
+    if same is not None:
+        return i.Submitted(job_id=same[0], duplicate=True, mismatch=same[2] != wanted.payload)
+    if versions and versions[0][1] > (wanted.version or 0):
+        return i.VersionTooLow(highest=versions[0][1])
+    await cursor.execute(
+        sql.SUBMIT_VERSION,
+        {
+            "idempotency_key": wanted.idempotency_key, "pipeline": wanted.pipeline, "stage": wanted.stage,
+            "payload": wanted.payload, "payload_type": wanted.payload_type, "created_at": wanted.created_at,
+            "priority": wanted.priority, "subject": wanted.subject, "version": wanted.version,
+            "rerun_of": versions[0][0] if versions else None, "run_at": wanted.run_at,
+        },
+    )  # fmt: skip
+    made = await cursor.fetchone()
+    if made is None:  # another pipeline took the key in the meantime
+        return await _versioned(cursor, wanted, again=again)
+    return i.Submitted(job_id=made[0], superseded=await _supersede(cursor, wanted))
+
+
+async def _supersede(cursor: Cursor, wanted: i.Submit) -> tuple[int, ...]:
+    if not wanted.supersedes:
+        return ()
+    values = {
+        "pipeline": wanted.pipeline,
+        "subject": wanted.subject,
+        "version": wanted.version,
+        "stages": list(wanted.supersedes),
+    }
+    await cursor.execute(sql.SUPERSEDED, values)
+    older = [row[0] for row in await cursor.fetchall()]
+    for job_id in older:
+        reason = f"superseded by version {wanted.version}"
+        await cancel_one(cursor, i.Cancel(job_id=job_id, actor="reprieve", reason=reason, now=wanted.created_at))
+    return tuple(older)
