@@ -6,6 +6,8 @@
     │   ├── UnknownNameError        no profile, policy, stage or class of that name; says which there are
     │   ├── PayloadError            a payload that does not fit its type, or is too large
     │   └── SubmitError             a job that cannot be: its key is another pipeline's, its version is not above the others
+    ├── ResultError                 what a stage made does not fit its type, or is too large
+    ├── Misfit                      what was stored does not fit the present types: declare an upgrade
     ├── StoreError                  the database
     │   ├── StoreUnavailableError   it cannot be reached, is locked or full: try again
     │   ├── StoreRefusedError       it refused what it was given; no retry will help
@@ -86,6 +88,35 @@ class PayloadError(UsageError):
 
 class SubmitError(UsageError):
     """A job that cannot be as it was asked for."""
+
+
+class ResultError(ReprieveError):
+    """What a stage made does not fit its type, or is too large; the message holds none of it."""
+
+    retryable = False
+    category = "validation"
+
+    def __init__(self, message: str, *, error_class: str = "SCHEMA_INVALID") -> None:
+        """Take the class that it is judged by: a model's output, which can be mended, has another."""
+        super().__init__(message)
+        self.error_class = error_class
+
+
+class Misfit(ReprieveError):  # noqa: N818 - not somebody's error: a job met another version of its pipeline
+    """What was stored neither fits the present types nor is made to fit; the message holds none of it."""
+
+    retryable = False
+    error_class = "SCHEMA_INVALID"
+    category = "validation"
+
+    def __init__(self, stage: str, problem: str) -> None:
+        """Say whose result it is (`payload` for the payload), and what does not fit."""
+        self.stage, self.problem = stage, problem
+        super().__init__(f"{stage}: {problem}" if stage else problem)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (Misfit, (self.stage, self.problem))
 
 
 class StoreError(ReprieveError):
