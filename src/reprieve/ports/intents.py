@@ -132,8 +132,8 @@ class Claim:
     """Take one suspect, to run it alone, in place of ready ones."""
     probe: bool = False
     """Take it although the stage's breaker is open: the caller holds the probe."""
-    holding: frozenset[int] = frozenset()
-    """Set after a claim whose outcome is unknown: jobs that the worker knows it has; others leased to it are returned first."""
+    holding: frozenset[int] | None = None
+    """After a claim whose outcome is unknown: the jobs that the worker knows it has; others leased to it are returned first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reprieve.ports.intents import Answer, Intent, Lease, LostWorker, StoredResult
+    from reprieve.ports.reader import StageView
 
 
 class Store(Protocol):
@@ -44,6 +45,10 @@ class Store(Protocol):
 
     async def leases_of(self, worker_id: int) -> Sequence[Lease]:
         """What a worker holds, payloads and results left out; for taking over from a dead one."""
+        ...
+
+    async def stages(self) -> Sequence[StageView]:
+        """Every stage that was registered, as the whole fleet sees it; without counts."""
         ...
 
     async def memos(self, job_id: int, stage: str) -> Sequence[StoredResult]:

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _NONE = i.Counters()
 
 
-async def claim(cursor: Cursor, claims: list[i.Claim], again: bool) -> Sequence[i.Claimed]:  # noqa: FBT001 - a handler's shape
+async def claim(cursor: Cursor, claims: list[i.Claim], again: bool) -> Sequence[i.Claimed]:  # noqa: ARG001, FBT001 - a handler's shape
     """Lease jobs for each claim; after an unknown outcome, first what was leased without the worker knowing."""
-    return [await _claim(cursor, each, again=again) for each in claims]
+    return [await _claim(cursor, each) for each in claims]
 
 
-async def _claim(cursor: Cursor, wanted: i.Claim, *, again: bool) -> i.Claimed:
+async def _claim(cursor: Cursor, wanted: i.Claim) -> i.Claimed:
     rows: list[tuple[Any, ...]] = []
-    if again:
+    if wanted.holding is not None:
         await cursor.execute(sql.HELD_BY, {"worker": wanted.worker_id, "known": list(wanted.holding)})
         rows = await cursor.fetchall()
     if not rows:

@@ -354,3 +354,9 @@ SELECT q.job_id FROM queue q JOIN jobs j ON j.id = q.job_id
 WHERE j.pipeline = %(pipeline)s AND j.subject = %(subject)s AND j.version < %(version)s AND q.stage = ANY(%(stages)s::text[])
 ORDER BY q.job_id FOR UPDATE OF q
 """
+
+STAGES: Final = """
+SELECT pipeline, stage, paused, paused_by, reason, extract(epoch FROM held_until)::float8, extract(epoch FROM opened_at)::float8,
+  error_class, extract(epoch FROM probe_until)::float8, extract(epoch FROM changed_at)::float8
+FROM stages ORDER BY pipeline, stage
+"""

@@ -14,6 +14,7 @@ from reprieve.adapters.sql.postgres.listening import Listener
 from reprieve.core.policy import Cause
 from reprieve.errors import UsageError
 from reprieve.ports import intents as i
+from reprieve.ports.reader import StageView
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -51,7 +52,7 @@ _HANDLERS: dict[type, Handler] = {
     i.Claim: claiming.claim,
 }
 _WAKING = (i.Retry, i.Release, i.Cancel, i.Pause, i.Resume, i.Close, i.Wake, i.Lost)
-_ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit)
+_ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim)
 
 
 class PostgresStore:
@@ -108,7 +109,7 @@ class PostgresStore:
         first = intents[0]
         if isinstance(first, i.Submit):
             return all(isinstance(each, i.Submit) and each.subject is None for each in intents)
-        return isinstance(first, _ONE_STATEMENT)
+        return isinstance(first, _ONE_STATEMENT) and (len(intents) == 1 or not isinstance(first, i.Claim))
 
     async def _transaction(
         self,
@@ -170,6 +171,12 @@ class PostgresStore:
         """What it holds, without payloads."""
         rows = await self._read(sql.HELD_BY, {"worker": worker_id, "known": []})
         return [claiming.lease(row) for row in rows]
+
+    async def stages(self) -> Sequence[StageView]:
+        """Every stage there is; a handful of rows."""
+        rows = await self._read(sql.STAGES, {})
+        names = ("pipeline", "stage", "paused", "paused_by", "reason", "held_until", "opened_at", "error_class", "probe_until", "changed_at")  # fmt: skip
+        return [StageView(**dict(zip(names, row, strict=True))) for row in rows]
 
     async def memos(self, job_id: int, stage: str) -> Sequence[i.StoredResult]:
         """What a stage of a job remembered."""
