@@ -26,6 +26,10 @@ class Store(Protocol):
         """Let go of everything; may be called twice."""
         ...
 
+    async def lock_for_work(self) -> bool:
+        """Take the right to work here; False where only one process may and another does."""
+        ...
+
     async def apply(self, intents: Sequence[Intent], *, again: bool = False) -> Sequence[Answer]:
         """Apply all in one transaction, durable when this returns; the answers are in the order of the intents.
 
