@@ -81,6 +81,17 @@ def state_of(revision: str | None) -> SchemaState:
     return SchemaState(fit=Fit.CURRENT if revision == REVISIONS[-1] else Fit.BEHIND, revision=revision)
 
 
+def conninfo(url: str) -> str:
+    """What libpq takes of a PostgreSQL URL."""
+    match parse(url):
+        case PostgresAddress() as address:
+            return address.url
+        case SqliteAddress():
+            raise StoreError("this is the URL of a SQLite database, where one of PostgreSQL is needed")
+        case never:
+            assert_never(never)
+
+
 def check(url: str) -> SchemaState:
     """Look, and change nothing."""
     match parse(url):

@@ -259,7 +259,7 @@ _VIEW: Final = """
         CASE
             WHEN ended.job_id IS NOT NULL THEN ended.status
             WHEN open.state = 1 THEN 'in_progress'
-            WHEN open.state = 3 AND open.waits_on LIKE 'review%' THEN 'needs_review'
+            WHEN open.state = 3 AND substr(open.waits_on, 1, 6) = 'review' THEN 'needs_review'
             WHEN open.state = 3 THEN 'in_progress'
             WHEN open.handler + open.crash + open.out_of_memory + open.lost_lease > 0 THEN 'retryable_failed'
             WHEN open.fence = 0 THEN 'pending'
