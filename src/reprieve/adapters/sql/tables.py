@@ -155,6 +155,8 @@ outcomes = Table(
     CheckConstraint("(status = 'dead_letter') = (status_code IS NOT NULL)", name="dead_letters_have_a_code"),
     CheckConstraint("status_code IS NULL OR status_code = 599", name="the_code_is_599"),
     CheckConstraint("status = 'succeeded' OR result IS NULL", name="only_success_has_a_result"),
+    Index("ix_outcomes_unsuccessful", "status", "job_id",
+          postgresql_where=text("status <> 'succeeded'"), sqlite_where=text("status <> 'succeeded'")),
 )  # fmt: skip
 
 checkpoints = Table(

@@ -127,6 +127,7 @@ _TABLES: Final = (
         CONSTRAINT ck_outcomes_only_success_has_a_result CHECK (status = 'succeeded' OR result IS NULL)
     )
     """,
+    "CREATE INDEX ix_outcomes_unsuccessful ON outcomes (status, job_id) WHERE status <> 'succeeded'",
     """
     CREATE TABLE checkpoints (
         job_id BIGINT NOT NULL,
