@@ -1,0 +1,190 @@
+"""Group commit: whoever wants something of the store waits here, and one writer takes all that wait in one transaction.
+
+So durability costs one fsync a batch, not one a stage. What a caller asked for still happens when the caller is
+cancelled: only the answer is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+
+from reprieve.app.redaction import redact_exception
+from reprieve.errors import StoreRefusedError, StoreUnavailableError
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    from asyncio import Future
+    from collections.abc import Iterable
+
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.store import Store
+
+_LOG: Final = logging.getLogger("reprieve.journal")
+_MOST: Final = 1000
+"""Intents in a batch: beyond that a transaction only gets longer."""
+_FIRST_WAIT: Final = 0.05
+_LONGEST_WAIT: Final = 2.0
+
+_WrittenIntent = TypeVar(
+    "_WrittenIntent",
+    i.Checkpoint, i.Finish, i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop,
+)  # fmt: skip
+
+
+class _Entry:
+    __slots__ = ("answer", "deadline", "intent")
+
+    def __init__(self, intent: i.Intent, answer: Future[Any], deadline: float | None) -> None:
+        self.intent, self.answer, self.deadline = intent, answer, deadline
+
+    def resolve(self, value: object) -> None:
+        if not self.answer.done():
+            self.answer.set_result(value)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            self.answer.exception()  # whoever stopped waiting for it need not be warned
+
+
+class Journal:
+    """One writer over a store; belongs to one event loop."""
+
+    def __init__(self, store: Store, *, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+        self._waiting: deque[_Entry] = deque()
+        self._current: list[_Entry] = []
+        self._something = asyncio.Event()
+        self._writer: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._writer = self._loop.create_task(self._write(), name="reprieve-journal")
+
+    async def close(self) -> None:
+        """Write what waits, then stop; what cannot be written is told to those who wait for it."""
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        while self._waiting and not writer.done():
+            await asyncio.wait(
+                [writer, *(entry.answer for entry in self._waiting)], return_when=asyncio.FIRST_COMPLETED
+            )
+        writer.cancel()
+        await asyncio.wait([writer])
+        for entry in self._waiting:
+            entry.fail(StoreUnavailableError("the application was closed"))
+
+    @overload
+    def ask(
+        self, intent: i.Submit, *, patience: float | None = None
+    ) -> Future[i.Submitted | i.KeyTaken | i.VersionTooLow]: ...
+    @overload
+    def ask(self, intent: i.Claim, *, patience: float | None = None) -> Future[i.Claimed]: ...
+    @overload
+    def ask(self, intent: i.Promote, *, patience: float | None = None) -> Future[i.Promoted]: ...
+    @overload
+    def ask(self, intent: i.Cancel, *, patience: float | None = None) -> Future[i.Cancelled]: ...
+    @overload
+    def ask(self, intent: i.Renew, *, patience: float | None = None) -> Future[i.Renewed]: ...
+    @overload
+    def ask(self, intent: i.Register | i.Wake, *, patience: float | None = None) -> Future[int]: ...
+    @overload
+    def ask(self, intent: i.StageIntent | i.Leave | i.Lost, *, patience: float | None = None) -> Future[bool]: ...
+    @overload
+    def ask(self, intent: _WrittenIntent, *, patience: float | None = None) -> Future[i.Written]: ...
+    def ask(self, intent: i.Intent, *, patience: float | None = None) -> Future[Any]:
+        """The answer, once it is durable; while the store cannot be reached it is tried again, for `patience` seconds if given."""
+        if self._writer is None:
+            raise StoreUnavailableError("the application is closed")
+        answer: Future[Any] = self._loop.create_future()
+        deadline = None if patience is None else self._clock.monotonic() + patience
+        self._waiting.append(_Entry(intent, answer, deadline))
+        self._something.set()
+        return answer
+
+    async def _write(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            while self._waiting:
+                self._current = self._next_batch()
+                try:
+                    await self._apply(self._current)
+                except asyncio.CancelledError:
+                    for entry in self._current:
+                        entry.fail(StoreUnavailableError("the application was closed", outcome_unknown=True))
+                    raise
+                self._current = []
+
+    def _next_batch(self) -> list[_Entry]:
+        """The oldest that wait, at most one about each job: two about one job keep their order."""
+        waiting = self._waiting
+        batch: list[_Entry] = []
+        later: list[_Entry] = []
+        jobs: set[int] = set()
+        while waiting and len(batch) < _MOST:
+            entry = waiting.popleft()
+            job_id = getattr(entry.intent, "job_id", None)
+            if job_id is None:
+                batch.append(entry)
+            elif job_id in jobs:
+                later.append(entry)
+            else:
+                jobs.add(job_id)
+                batch.append(entry)
+        waiting.extendleft(reversed(later))
+        return batch
+
+    async def _apply(self, batch: list[_Entry]) -> None:
+        again, wait = False, _FIRST_WAIT
+        while batch:
+            try:
+                answers = await self.store.apply([entry.intent for entry in batch], again=again)
+            except StoreUnavailableError as error:
+                _LOG.warning("the store is not there, trying again in %.2g s: %s", wait, error)
+                again = again or error.outcome_unknown
+                batch = self._still_waiting(batch, error)
+                await self._clock.sleep_async(wait)
+                wait = min(2 * wait, _LONGEST_WAIT)
+            except StoreRefusedError as error:
+                await self._one_by_one(batch, error)
+                return
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                _LOG.error("a batch failed for a reason nobody expected:\n%s", redact_exception(error))  # noqa: TRY400 - redacted
+                for entry in batch:
+                    entry.fail(error)
+                return
+            else:
+                for entry, answer in zip(batch, answers, strict=True):
+                    entry.resolve(answer)
+                return
+
+    def _still_waiting(self, batch: list[_Entry], error: StoreUnavailableError) -> list[_Entry]:
+        """Without those whose patience is over, and without claims: a worker has to ask anew for what it may have got."""
+        now = self._clock.monotonic()
+        self._waiting = deque(_kept(self._waiting, now, error))
+        return _kept(batch, now, error)
+
+    async def _one_by_one(self, batch: list[_Entry], error: StoreRefusedError) -> None:
+        """One bad intent fails alone."""
+        if len(batch) == 1:
+            batch[0].fail(error)
+            return
+        for entry in batch:
+            await self._apply([entry])
+
+
+def _kept(entries: Iterable[_Entry], now: float, error: StoreUnavailableError) -> list[_Entry]:
+    kept = []
+    for entry in entries:
+        if isinstance(entry.intent, i.Claim) or (entry.deadline is not None and now >= entry.deadline):
+            entry.fail(error)
+        else:
+            kept.append(entry)
+    return kept
