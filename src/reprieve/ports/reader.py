@@ -174,6 +174,32 @@ class Pruned:
     jobs: int
     kept_for_dead_letters: int
     more: bool = False
+    after: int = 0
+    """Where to go on: the id of the last job that was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """What no state of the engine explains: ids of jobs, the first of each kind."""
+
+    neither: tuple[int, ...] = ()
+    """Neither queued nor over."""
+    both: tuple[int, ...] = ()
+    """Queued and over."""
+    jobless: tuple[int, ...] = ()
+    """Queued or over, but there is no such job."""
+    unleased: tuple[int, ...] = ()
+    """Leased to a worker that nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaView:
+    """What a database has, and what this version needs."""
+
+    fit: str
+    """current, behind, ahead or missing."""
+    revision: str | None
+    wanted: str
 
 
 class Reader(Protocol):
@@ -189,6 +215,10 @@ class Reader(Protocol):
 
     def jobs(self, wanted: JobFilter) -> Sequence[JobView]:
         """The newest first; page on with `after`."""
+        ...
+
+    def payload(self, job_id: int) -> bytes | None:
+        """The payload as it was given: for its owner, not for show; None where there is none, or it was erased."""
         ...
 
     def stage_runs(self, job_id: int) -> Sequence[StageRun]:
@@ -212,7 +242,7 @@ class Reader(Protocol):
         ...
 
     def stages(self, *, counted: bool = False) -> Sequence[StageView]:
-        """Every stage that a worker has registered; with `counted`, how many jobs stand there."""
+        """Every stage that a worker has registered; with `counted`, how many jobs stand at each, registered or not."""
         ...
 
     def workers(self) -> Sequence[WorkerView]:
@@ -223,14 +253,26 @@ class Reader(Protocol):
         """Whether the same payload of the same subject has passed this stage in another version."""
         ...
 
+    def orphans(self, *, limit: int) -> Orphans:
+        """Look for what cannot be; reads everything."""
+        ...
+
 
 class Keeper(Protocol):
     """Upkeep of what is stored; blocking, in small transactions, so that nobody waits long for it."""
 
-    def prune(self, *, before: float, pipeline: str | None, limit: int, dry: bool) -> Pruned:
-        """Remove jobs that ended before; never one whose dead letter is open."""
+    def prune(self, *, before: float, pipeline: str | None, limit: int, dry: bool, after: int = 0) -> Pruned:
+        """Of the next `limit` jobs that are over, remove those that ended before; never one whose dead letter is open."""
         ...
 
     def erase(self, subject: str, *, pipeline: str | None) -> int:
         """Remove payloads, results and memos of a subject's jobs, which must be over; how many jobs it was."""
+        ...
+
+    def schema(self) -> SchemaView:
+        """Whether the tables are those that this version needs; changes nothing."""
+        ...
+
+    def upgrade(self) -> None:
+        """Make the tables, or bring them up to date."""
         ...
