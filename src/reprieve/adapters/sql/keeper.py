@@ -1,0 +1,142 @@
+"""Upkeep, the same for both dialects: pruning, erasing, upgrading; in small transactions, so that nobody waits long."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import bindparam, delete, select, update
+
+from reprieve.adapters.sql import schema
+from reprieve.adapters.sql.engine import Database
+from reprieve.adapters.sql.tables import (
+    attempts,
+    checkpoints,
+    dead_letters,
+    jobs,
+    memos,
+    meta,
+    outcomes,
+    queue,
+)
+from reprieve.adapters.sql.views import jobs_of_subject
+from reprieve.errors import SchemaError, UsageError
+from reprieve.ports.reader import Pruned, SchemaView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy.engine import Connection
+
+_CLOSED: Final = ("resolved", "discarded")
+"""The states of a dead letter that needs nothing any more."""
+_OF_A_JOB: Final = (memos.c.job_id, attempts.c.job_id, checkpoints.c.job_id, outcomes.c.job_id, jobs.c.id)
+_AT_ONCE: Final = 500
+_NAMED: Final = 20
+"""Ids in one statement, and in one message."""
+
+
+class SqlKeeper:
+    """`ports.reader.Keeper` on SQLite and PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._database = Database.at(url, writes=True)
+
+    def close(self) -> None:
+        """Let go of the connections; may be called twice."""
+        self._database.close()
+
+    def prune(self, *, before: float, pipeline: str | None, limit: int, dry: bool, after: int = 0) -> Pruned:
+        """Of the next `limit` jobs that are over, remove those that ended before; never one whose dead letter is open."""
+        pinned = select(dead_letters.c.job_id).where(
+            dead_letters.c.job_id == outcomes.c.job_id, dead_letters.c.state.not_in(_CLOSED)
+        )
+        # By id, and not by time: no index on the time has to be kept up for it with every job that ends.
+        following = (
+            select(
+                outcomes.c.job_id,
+                outcomes.c.finished_at,
+                jobs.c.created_at,
+                jobs.c.pipeline,
+                pinned.exists().label("pinned"),
+            )
+            .outerjoin_from(outcomes, jobs, jobs.c.id == outcomes.c.job_id)
+            .where(outcomes.c.job_id > after)
+            .order_by(outcomes.c.job_id)
+            .limit(limit)
+        )
+        with self._database.transaction() as connection:
+            rows = connection.execute(following).all()
+            due = [row for row in rows if row.finished_at < before and pipeline in (None, row.pipeline)]
+            gone = [row.job_id for row in due if not row.pinned]
+            if not dry:
+                for column in _OF_A_JOB:
+                    for some in _chunks(gone):
+                        connection.execute(delete(column.table).where(column.in_(some)))
+        # What was submitted since cannot have ended before; the ids are in the order of submission, or nearly so.
+        more = len(rows) == limit and any(row.created_at is None or row.created_at < before for row in rows)
+        last = rows[-1].job_id if rows else after
+        return Pruned(jobs=len(gone), kept_for_dead_letters=len(due) - len(gone), more=more, after=last)
+
+    def erase(self, subject: str, *, pipeline: str | None) -> int:
+        """Remove payloads, results and memos of a subject's jobs, which must be over; how many jobs it was."""
+        with self._database.transaction() as connection:
+            found = select(jobs.c.id, jobs.c.idempotency_key).where(jobs.c.id.in_(jobs_of_subject(subject, pipeline)))
+            rows = connection.execute(found.order_by(jobs.c.id).with_for_update()).all()
+            ids = [row.id for row in rows]
+            _refuse_open(connection, ids)
+            if not rows:
+                return 0
+            digest = _digest_of(connection, salt=ids[0])
+            connection.execute(
+                update(jobs)
+                .where(jobs.c.id == bindparam("job"))
+                .values(payload=None, subject=digest(subject), idempotency_key=bindparam("new_key")),
+                [{"job": row.id, "new_key": digest(row.idempotency_key)} for row in rows],
+            )
+            for some in _chunks(ids):
+                connection.execute(update(outcomes).where(outcomes.c.job_id.in_(some)).values(result=None))
+                connection.execute(update(checkpoints).where(checkpoints.c.job_id.in_(some)).values(result=None))
+                connection.execute(delete(memos).where(memos.c.job_id.in_(some)))
+            return len(ids)
+
+    def schema(self) -> SchemaView:
+        """Whether the tables are those that this version needs; changes nothing."""
+        state = schema.check(self._url)
+        return SchemaView(fit=state.fit, revision=state.revision, wanted=state.wanted)
+
+    def upgrade(self) -> None:
+        """Make the tables, or bring them up to date."""
+        schema.upgrade(self._url)
+
+
+def _refuse_open(connection: Connection, ids: Sequence[int]) -> None:
+    standing = [
+        job_id
+        for some in _chunks(ids)
+        for job_id in connection.scalars(
+            select(queue.c.job_id).where(queue.c.job_id.in_(some)).order_by(queue.c.job_id)
+        )
+    ]
+    if standing:
+        named = ", ".join(str(job_id) for job_id in standing[:_NAMED])
+        more = f" and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
+        raise UsageError(f"jobs of that subject are not over yet: {named}{more}; cancel them or wait, then erase")
+
+
+def _digest_of(connection: Connection, *, salt: int) -> Callable[[str], str]:
+    """How a name is made unreadable: the same one alike within an erasure, never like one of an earlier erasure."""
+    key = connection.scalar(select(meta.c.value).where(meta.c.key == "digest_key"))
+    if key is None:
+        raise SchemaError("the database has lost its key for digests: the row 'digest_key' of the table meta")
+
+    def digest(name: str) -> str:
+        return "erased:" + hmac.new(bytes.fromhex(key), f"{salt}:{name}".encode(), hashlib.sha256).hexdigest()[:40]
+
+    return digest
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
