@@ -9,11 +9,14 @@ import json
 import statistics
 from dataclasses import dataclass
 from time import process_time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
+
+Name = TypeVar("Name")
+Sample = TypeVar("Sample")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +65,9 @@ class Effort:
         return cls(rounds=3, calls=500)
 
 
-def take_turns(candidates: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+def take_turns(candidates: Mapping[Name, Callable[[], Sample]], rounds: int) -> dict[Name, list[Sample]]:
     """Run every candidate once per round, so that drift of the machine hits all alike."""
-    samples: dict[str, list[float]] = {name: [] for name in candidates}
+    samples: dict[Name, list[Sample]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, measure in candidates.items():
             samples[name].append(measure())
