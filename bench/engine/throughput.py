@@ -1,0 +1,106 @@
+"""How many jobs a worker gets through beside its peers, and what each costs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from engine import contenders
+from engine.arena import Dialect
+from engine.figures import compared, costs, kept, middle
+from engine.order import Order
+from harness import Figure, take_turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.arena import Arena, Turn
+    from engine.driving import Contender
+    from engine.scale import Scale
+
+STAGES = 3
+PROCRASTINATE_AT_ONCE = 20
+"""Its fastest."""
+MILLISECOND = 0.001
+
+
+def staged(arena: Arena, scale: Scale) -> list[Figure]:
+    """Pipelines of three stages that do nothing, beside DBOS, on both databases."""
+    figures = []
+    for dialect, schema in ((Dialect.POSTGRESQL, "dbos."), (Dialect.SQLITE, "")):
+        order = Order(url="", jobs=scale.staged, stages=STAGES)
+        peers = {peer: order for peer in (contenders.dbos(schema),) if peer is not None}
+        turns = _rounds(arena, scale, order, peers, dialect)
+        for peer in peers:
+            figures += _beside(f"three stages, {dialect}", turns, peer, at_least=20)
+    return figures
+
+
+def single(arena: Arena, scale: Scale) -> list[Figure]:
+    """Jobs of one stage, beside PgQueuer and procrastinate."""
+    order = Order(url="", jobs=scale.single)
+    pgqueuer, procrastinate = contenders.pgqueuer(), contenders.procrastinate()
+    peers = {} if pgqueuer is None else {pgqueuer: order}
+    if procrastinate is not None:
+        peers[procrastinate] = Order(url="", jobs=scale.single, batch=PROCRASTINATE_AT_ONCE)
+    turns = _rounds(arena, scale, order, peers)
+    name = f"one stage, {scale.single:,} waiting"
+    figures = [] if pgqueuer is None else _beside(name, turns, pgqueuer, at_least=1)
+    return figures if procrastinate is None else [*figures, *_beside(name, turns, procrastinate, at_least=10)]
+
+
+def backlog(arena: Arena, scale: Scale) -> list[Figure]:
+    """The same with many more waiting, beside PgQueuer."""
+    order = Order(url="", jobs=scale.backlog)
+    pgqueuer = contenders.pgqueuer()
+    if pgqueuer is None:
+        return []
+    turns = _rounds(arena, scale, order, {pgqueuer: order})
+    return _beside(f"one stage, {scale.backlog:,} waiting", turns, pgqueuer, at_least=1)
+
+
+def bare(arena: Arena, scale: Scale) -> list[Figure]:
+    """Our engine beside our store alone: what is left to be had."""
+    order = Order(url="", jobs=scale.single)
+    turns = _rounds(arena, scale, order, {contenders.STORE: order})
+    ours, store = (middle([turn.drain for turn in turns[who]]) for who in (contenders.OURS, contenders.STORE))
+    name = f"one stage, {scale.single:,} waiting"
+    rate = Figure(name=name, value=ours.rate, unit="jobs/s", peer=contenders.STORE.name, peer_value=store.rate)
+    return [rate, *costs(name, ours, contenders.STORE.name, store)]
+
+
+def side_by_side(arena: Arena, scale: Scale) -> list[Figure]:
+    """Two worker processes beside one, with stages that use the processor for a millisecond."""
+    order = Order(url="", jobs=scale.busy, stages=STAGES, spin=MILLISECOND)
+    counted = take_turns(
+        {number: partial(arena.turn, contenders.OURS, order, processes=number) for number in (1, 2)}, scale.rounds
+    )
+    one, two = (middle([turn.drain for turn in counted[number]]) for number in (1, 2))
+    return [
+        Figure(
+            name="three stages of 1 ms, PostgreSQL, two worker processes",
+            value=two.rate,
+            unit="jobs/s",
+            peer="one worker process",
+            peer_value=one.rate,
+            at_least=1.6,
+        )
+    ]
+
+
+def _rounds(
+    arena: Arena,
+    scale: Scale,
+    order: Order,
+    peers: Mapping[Contender, Order],
+    dialect: Dialect = Dialect.POSTGRESQL,
+) -> dict[Contender, list[Turn]]:
+    everybody = {contenders.OURS: order, **peers}
+    return take_turns({who: partial(arena.turn, who, asked, dialect) for who, asked in everybody.items()}, scale.rounds)
+
+
+def _beside(name: str, turns: Mapping[Contender, list[Turn]], peer: Contender, *, at_least: float) -> list[Figure]:
+    ours, theirs = (middle([turn.drain for turn in turns[who]]) for who in (contenders.OURS, peer))
+    figures = compared(name, ours, peer.name, theirs, at_least=at_least)
+    left, leaves = turns[contenders.OURS][-1].kept, turns[peer][-1].kept
+    return [*figures, *kept(name, left, peer.name, leaves)] if leaves.rows else figures

@@ -1,0 +1,197 @@
+"""Our store alone, without the engine: what the database and the driver allow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from engine.order import key, payload, spin
+from reprieve.adapters.sql import schema
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.order import Order
+    from reprieve.ports.store import Store
+
+AT_ONCE = 1000
+PIPELINE = "bench"
+
+
+def opened(url: str) -> Store:
+    """The store of this address."""
+    if url.startswith("sqlite"):
+        from reprieve.adapters.sql.sqlite.store import SqliteStore  # noqa: PLC0415 - only the one that is asked for
+
+        return SqliteStore(url)
+    from reprieve.adapters.sql.postgres.store import PostgresStore  # noqa: PLC0415 - the same
+
+    return PostgresStore(url)
+
+
+def stage_name(number: int) -> str:
+    """The name of a stage by its place."""
+    return f"stage_{number}"
+
+
+def submission(number: int, told: Order, now: float) -> i.Submit:
+    """A job like every other."""
+    return i.Submit(
+        idempotency_key=key(number, told),
+        pipeline=PIPELINE,
+        stage=stage_name(0),
+        payload=payload(number),
+        payload_type="object",
+        created_at=now,
+    )
+
+
+def install(told: Order) -> None:
+    """Make our tables."""
+    schema.upgrade(told.url)
+
+
+def submit(told: Order) -> float:
+    """Seconds to submit the jobs, a thousand in a batch."""
+
+    async def run() -> float:
+        store = opened(told.url)
+        await store.open()
+        began = time.perf_counter()
+        for low in range(told.start, told.start + told.jobs, AT_ONCE):
+            now = time.time()
+            numbers = range(low, min(told.start + told.jobs, low + AT_ONCE))
+            await store.apply([submission(number, told, now) for number in numbers])
+        taken = time.perf_counter() - began
+        await store.close()
+        return taken
+
+    return asyncio.run(run())
+
+
+def claim_all(told: Order) -> dict[str, float]:
+    """Seconds to claim all jobs, and to finish them, in batches that take turns."""
+
+    async def run() -> dict[str, float]:
+        store = opened(told.url)
+        await store.open()
+        worker_id = await _register(store, [stage_name(0)])
+        taken = {"claim": 0.0, "finish": 0.0}
+        while True:
+            began = time.perf_counter()
+            leases = await _claim(store, worker_id, [stage_name(0)], told, [])
+            claimed = time.perf_counter()
+            finishing = await _pass(store, leases, [stage_name(0)], told)
+            if not finishing:
+                await store.close()
+                return taken
+            passed = time.perf_counter()
+            await store.apply(finishing)
+            taken["claim"] += claimed - began
+            taken["finish"] += time.perf_counter() - passed
+
+    return asyncio.run(run())
+
+
+def work(told: Order) -> None:
+    """Claim, pass the stages and finish in batches, until told to stop."""
+    if profile := os.environ.get("REPRIEVE_BENCH_PROFILE"):
+        import cProfile  # noqa: PLC0415 - only on request
+
+        with cProfile.Profile() as profiler:
+            asyncio.run(_work(told))
+        profiler.dump_stats(Path(profile))
+    else:
+        asyncio.run(_work(told))
+
+
+async def _work(told: Order) -> None:
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    store = opened(told.url)
+    await store.open()
+    names = [stage_name(number) for number in range(told.stages)]
+    worker_id = await _register(store, names)
+    finishing: Sequence[i.Intent] = ()
+    while not stopping.is_set():
+        leases = await _claim(store, worker_id, names, told, finishing)
+        if not leases:
+            await asyncio.sleep(0.005)
+        finishing = await _pass(store, leases, names, told)
+    await store.close()
+
+
+async def _register(store: Store, names: Sequence[str]) -> int:
+    now = time.time()
+    worker = i.Register(
+        name="bench",
+        host="localhost",
+        pid=os.getpid(),
+        stages=tuple((PIPELINE, name) for name in names),
+        now=now,
+        expires_at=now + 600,
+    )
+    answers = await store.apply([worker])
+    return int(answers[0])  # type: ignore[arg-type]  # what Register is answered with
+
+
+async def _claim(
+    store: Store, worker_id: int, names: Sequence[str], told: Order, finishing: Sequence[i.Intent]
+) -> Sequence[i.Lease]:
+    """Finish what is done and claim more in one transaction."""
+    claim = i.Claim(
+        worker_id=worker_id,
+        capacity=told.batch,
+        stages={(PIPELINE, name): told.batch for name in names},
+        now=time.time(),
+    )
+    *_, claimed = await store.apply([*finishing, claim])
+    assert isinstance(claimed, i.Claimed)
+    return claimed.leases
+
+
+async def _pass(store: Store, leases: Sequence[i.Lease], names: Sequence[str], told: Order) -> Sequence[i.Intent]:
+    """Run the stages of claimed jobs side by side, a checkpoint between two; what is left is to finish them."""
+    for stage, following in pairwise(names):
+        checkpoints = []
+        for lease in leases:
+            began = time.time()
+            spin(told.spin)
+            checkpoints.append(
+                i.Checkpoint(
+                    job_id=lease.job_id,
+                    fence=lease.fence,
+                    stage=stage,
+                    next_stage=following,
+                    result=b"1",
+                    result_type="int",
+                    attempt=1,
+                    started_at=began,
+                    finished_at=time.time(),
+                )
+            )
+        if checkpoints:
+            await store.apply(checkpoints)
+    finishing = []
+    for lease in leases:
+        began = time.time()
+        spin(told.spin)
+        finishing.append(
+            i.Finish(
+                job_id=lease.job_id,
+                fence=lease.fence,
+                stage=names[-1],
+                result=b"1",
+                result_type="int",
+                attempt=1,
+                started_at=began,
+                finished_at=time.time(),
+            )
+        )
+    return finishing
