@@ -1,0 +1,70 @@
+"""A batch of intents, applied in one transaction: grouped by kind, since a statement for many is faster than many for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.adapters.sql.sqlite import claiming, finishing, jobs, operating, submitting
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping, Sequence
+
+    Handler = Callable[[sqlite3.Connection, list[Any], bool], Sequence[i.Answer]]
+
+_HANDLERS: Final[Mapping[type, Handler]] = {
+    # In the order in which a batch is applied: what frees comes before what takes.
+    i.Finish: finishing.finish,
+    i.Checkpoint: finishing.checkpoint,
+    **dict.fromkeys((i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop), jobs.report),
+    i.Cancel: jobs.cancel,
+    i.Submit: submitting.submit,
+    **dict.fromkeys((i.Pause, i.Resume, i.Hold, i.Close, i.Probe), operating.change_stage),
+    i.Wake: operating.wake,
+    i.Register: operating.register,
+    i.Renew: operating.renew,
+    i.Leave: operating.leave,
+    i.Lost: operating.lose,
+    i.Promote: claiming.promote,
+    i.Claim: claiming.claim,
+}
+_ALWAYS_NEWS: Final = frozenset({i.Submit, i.Retry, i.Release, i.Cancel, i.Pause, i.Resume, i.Close, i.Lost})
+_NEWS_BY_ANSWER: Final = frozenset({i.Promote, i.Wake})
+
+
+def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position
+    """Apply all or nothing; raises what the driver raises."""
+    kinds: dict[type, list[int]] = {}
+    for place, intent in enumerate(intents):
+        kinds.setdefault(type(intent), []).append(place)
+    answers: list[i.Answer] = [False] * len(intents)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for kind in sorted(kinds, key=_ORDER.__getitem__):
+            places = kinds[kind]
+            wanted = intents if len(kinds) == 1 else [intents[place] for place in places]
+            for place, answer in zip(places, _HANDLERS[kind](connection, list(wanted), again), strict=True):
+                answers[place] = answer
+        connection.execute("COMMIT")
+    except BaseException:
+        # Some errors have rolled back already. Nothing of a batch whose COMMIT failed can be seen: its outcome is known.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answers
+
+
+def is_news(intents: Sequence[i.Intent], answers: Sequence[i.Answer]) -> bool:
+    """Whether a worker may find something to do that it did not find before."""
+    for intent, answer in zip(intents, answers, strict=True):
+        if type(intent) in _ALWAYS_NEWS or (type(intent) in _NEWS_BY_ANSWER and _count(answer)):
+            return True
+    return False
+
+
+def _count(answer: i.Answer) -> int:
+    return answer.count if isinstance(answer, i.Promoted) else int(answer is not False and answer != 0)
+
+
+_ORDER: Final = {kind: place for place, kind in enumerate(_HANDLERS)}

@@ -1,0 +1,129 @@
+"""Submissions: plain ones all together, those of a subject one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reprieve.adapters.sql.sqlite import jobs
+from reprieve.adapters.sql.sqlite.rows import READY, SCHEDULED, quoted
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+    Reply = i.Submitted | i.KeyTaken | i.VersionTooLow
+
+_LAST_ID: Final = "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'"
+_CREATE: Final = """
+INSERT INTO jobs (id, idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority, subject, version, rerun_of)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idempotency_key) DO NOTHING
+"""
+_QUEUE: Final = "INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at) VALUES (?, ?, ?, ?, ?, ?)"
+_BY_KEY: Final = """
+SELECT idempotency_key, id, pipeline, payload, created_at FROM jobs WHERE idempotency_key IN (SELECT value FROM json_each(?))
+"""
+_BY_VERSION: Final = "SELECT id, payload FROM jobs WHERE pipeline = ? AND subject = ? AND version = ?"
+_HIGHEST: Final = "SELECT id, version FROM jobs WHERE pipeline = ? AND subject = ? ORDER BY version DESC LIMIT 1"
+_OLDER: Final = """
+SELECT queue.job_id FROM jobs JOIN queue ON queue.job_id = jobs.id
+WHERE jobs.pipeline = ? AND jobs.subject = ? AND jobs.version < ? AND queue.stage IN (SELECT value FROM json_each(?))
+ORDER BY queue.job_id
+"""
+
+
+def submit(connection: sqlite3.Connection, intents: list[i.Submit], again: bool) -> Sequence[Reply]:  # noqa: FBT001 - a handler's shape
+    """Create jobs, or find those that are there."""
+    if all(each.subject is None for each in intents):
+        return _plain(connection, intents, again=again)
+    return [
+        _versioned(connection, each, again=again)
+        if each.subject is not None
+        else _plain(connection, [each], again=again)[0]
+        for each in intents
+    ]
+
+
+def _plain(connection: sqlite3.Connection, intents: Sequence[i.Submit], *, again: bool) -> list[Reply]:
+    first = _next_id(connection)
+    if _create(connection, first, intents) == len(intents):
+        _queue(connection, list(enumerate(intents, first)))
+        return [i.Submitted(job_id=job_id) for job_id in range(first, first + len(intents))]
+    keys = quoted([each.idempotency_key for each in intents])
+    there = {row[0]: row[1:] for row in connection.execute(_BY_KEY, (keys,))}
+    replies: list[Reply] = []
+    made: list[tuple[int, i.Submit]] = []
+    for job_id, each in enumerate(intents, first):
+        known = there[each.idempotency_key]
+        if known[0] == job_id:
+            made.append((job_id, each))
+            replies.append(i.Submitted(job_id=job_id))
+        else:
+            # Found from this very batch, it is a duplicate, whatever its time.
+            replies.append(_known(each, known, again=again and known[0] < first))
+    _queue(connection, made)
+    return replies
+
+
+def _next_id(connection: sqlite3.Connection) -> int:
+    """The id that SQLite would give out next; the transaction keeps others from doing so."""
+    row: tuple[int] | None = connection.execute(_LAST_ID).fetchone()
+    return 1 if row is None else row[0] + 1
+
+
+def _create(
+    connection: sqlite3.Connection, first: int, intents: Sequence[i.Submit], rerun_of: int | None = None
+) -> int:
+    rows = [
+        (job_id, each.idempotency_key, each.pipeline, each.stage, each.payload, each.payload_type, each.created_at,
+         each.priority, each.subject, each.version, rerun_of)
+        for job_id, each in enumerate(intents, first)
+    ]  # fmt: skip
+    return connection.executemany(_CREATE, rows).rowcount
+
+
+def _queue(connection: sqlite3.Connection, made: list[tuple[int, i.Submit]]) -> None:
+    rows = []
+    for job_id, each in made:
+        later = each.run_at is not None and each.run_at > each.created_at
+        state, run_at = (SCHEDULED, each.run_at) if later else (READY, None)
+        rows.append((job_id, each.pipeline, each.stage, each.priority, state, run_at))
+    connection.executemany(_QUEUE, rows)
+
+
+def _known(wanted: i.Submit, row: tuple[int, str, bytes | None, float], *, again: bool) -> Reply:
+    job_id, pipeline, payload, created_at = row
+    if pipeline != wanted.pipeline:
+        return i.KeyTaken(pipeline=pipeline)
+    ours = again and created_at == wanted.created_at
+    return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload)
+
+
+def _versioned(connection: sqlite3.Connection, wanted: i.Submit, *, again: bool) -> Reply:
+    row = connection.execute(_BY_KEY, (quoted([wanted.idempotency_key]),)).fetchone()
+    if row is not None:
+        return _known(wanted, row[1:], again=again)
+    same = connection.execute(_BY_VERSION, (wanted.pipeline, wanted.subject, wanted.version)).fetchone()
+    if same is not None:
+        return i.Submitted(job_id=same[0], duplicate=True, mismatch=same[1] != wanted.payload)
+    before, highest = connection.execute(_HIGHEST, (wanted.pipeline, wanted.subject)).fetchone() or (None, 0)
+    if highest > (wanted.version or 0):
+        return i.VersionTooLow(highest=highest)
+    job_id = _next_id(connection)
+    _create(connection, job_id, [wanted], rerun_of=before)
+    _queue(connection, [(job_id, wanted)])
+    return i.Submitted(job_id=job_id, superseded=_supersede(connection, wanted))
+
+
+def _supersede(connection: sqlite3.Connection, wanted: i.Submit) -> tuple[int, ...]:
+    if not wanted.supersedes:
+        return ()
+    found = connection.execute(_OLDER, (wanted.pipeline, wanted.subject, wanted.version, quoted(wanted.supersedes)))
+    older = [row[0] for row in found]
+    reason = f"superseded by version {wanted.version}"
+    jobs.cancel(
+        connection,
+        [i.Cancel(job_id=job_id, actor="reprieve", reason=reason, now=wanted.created_at) for job_id in older],
+        again=False,
+    )
+    return tuple(older)
