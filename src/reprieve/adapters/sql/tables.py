@@ -96,6 +96,7 @@ jobs = Table(
     CheckConstraint("version IS NULL OR version >= 1", name="versions_count_from_one"),
     Index("uq_jobs_pipeline_subject_version", "pipeline", "subject", "version", unique=True,
           postgresql_where=text("subject IS NOT NULL"), sqlite_where=text("subject IS NOT NULL")),
+    sqlite_autoincrement=True,
 )  # fmt: skip
 
 queue = Table(
@@ -214,6 +215,7 @@ attempts = Table(
     CheckConstraint("(decision = 'retry') = (retry_at IS NOT NULL)", name="a_retry_has_its_time"),
     CheckConstraint("length(message) <= 1000", name="messages_are_short"),
     Index("ix_attempts_job_id", "job_id", "id"),
+    sqlite_autoincrement=True,
 )  # fmt: skip
 
 dead_letters = Table(
@@ -245,6 +247,7 @@ dead_letters = Table(
     Column("closed_at", Moment),
     CheckConstraint("first_failure_at <= last_failure_at", name="first_is_not_after_last"),
     UniqueConstraint("job_id", "fence"),
+    sqlite_autoincrement=True,
 )  # fmt: skip
 
 workers = Table(
@@ -257,6 +260,7 @@ workers = Table(
     Column("expires_at", Moment, nullable=False),
     Column("stopping", Boolean, nullable=False, server_default=text("false")),
     Column("lost_cause", Text),
+    sqlite_autoincrement=True,
 )  # fmt: skip
 
 stages = Table(
