@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
@@ -50,7 +50,7 @@ class Database:
                 begin = "BEGIN IMMEDIATE" if writes else "BEGIN"
                 event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
             case PostgresAddress(url=server):
-                engine = _engine("postgresql+psycopg://", lambda: _connect(server))
+                engine = _engine("postgresql+psycopg://", lambda: _connect(server, writes=writes))
         return cls(address, engine)
 
     @contextmanager
@@ -94,10 +94,13 @@ def _open_file(path: str, *, writes: bool) -> DBAPIConnection:
     return connection  # type: ignore[return-value]  # SQLAlchemy's protocol asks for attributes to be writable
 
 
-def _connect(url: str) -> DBAPIConnection:
+def _connect(url: str, *, writes: bool) -> DBAPIConnection:
     import psycopg  # noqa: PLC0415 - an extra; `parse` has told where it is missing
 
-    return psycopg.connect(url, connect_timeout=PATIENCE, application_name="reprieve")  # type: ignore[return-value]  # the same
+    timeout: dict[str, Any] = {} if "connect_timeout" in url else {"connect_timeout": PATIENCE}
+    connection = psycopg.connect(url, application_name="reprieve", **timeout)
+    connection.read_only = not writes
+    return connection  # type: ignore[return-value]  # the same
 
 
 def _readable(error: SQLAlchemyError, address: Address) -> StoreError:

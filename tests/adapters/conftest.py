@@ -1,0 +1,189 @@
+"""Databases with rows of a test's own making, on both dialects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from sqlalchemy import insert, select, update
+
+from reprieve.adapters.sql import schema, tables
+from reprieve.adapters.sql.engine import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NOW = 1_700_000_000.0
+
+
+class Rows:
+    """A database that tests put rows into, and look at what became of them."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._database = Database.at(url, writes=True)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def add(self, table: str, **values: Any) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(insert(tables.metadata.tables[table]).values(**values))
+
+    def change(self, table: str, **values: Any) -> None:
+        with self._database.transaction() as connection:
+            connection.execute(update(tables.metadata.tables[table]).values(**values))
+
+    def all(self, table: str) -> list[dict[str, Any]]:
+        wanted = tables.metadata.tables[table]
+        with self._database.transaction() as connection:
+            return [dict(row) for row in connection.execute(select(wanted)).mappings()]
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        with self._database.transaction() as connection:
+            result = connection.exec_driver_sql(statement)
+            return [tuple(row) for row in result] if result.returns_rows else []
+
+    def job(self, job_id: int, **values: Any) -> None:
+        defaults = {
+            "id": job_id,
+            "idempotency_key": f"key-{job_id}",
+            "pipeline": "review",
+            "first_stage": "fetch",
+            "created_at": NOW + job_id,
+            "payload_type": "Change",
+            "payload": b"{}",
+        }
+        self.add("jobs", **(defaults | values))
+
+    def queued(self, job_id: int, state: int = 0, *, job: dict[str, Any] | None = None, **values: Any) -> None:
+        self.job(job_id, **(job or {}))
+        needed = {1: {"worker_id": 1, "leased_at": NOW}, 2: {"run_at": NOW + 60}, 3: {"waits_on": "review"}}.get(
+            state, {}
+        )
+        defaults = {"job_id": job_id, "pipeline": "review", "stage": "fetch", "priority": 0, "state": state, **needed}
+        self.add("queue", **(defaults | values))
+
+    def ended(
+        self, job_id: int, status: str = "succeeded", *, job: dict[str, Any] | None = None, **values: Any
+    ) -> None:
+        self.job(job_id, **(job or {}))
+        defaults = {
+            "job_id": job_id,
+            "status": status,
+            "status_code": 599 if status == "dead_letter" else None,
+            "stage": "notify",
+            "fence": 1,
+            "attempt": 1,
+            "started_at": NOW + job_id + 1,
+            "finished_at": NOW + job_id + 2,
+            "result_type": "Review" if status == "succeeded" else None,
+            "result": b'"done"' if status == "succeeded" else None,
+        }
+        self.add("outcomes", **(defaults | values))
+
+    def checkpoint(self, job_id: int, stage: str = "fetch", **values: Any) -> None:
+        defaults = {
+            "job_id": job_id,
+            "stage": stage,
+            "fence": 1,
+            "attempt": 1,
+            "started_at": NOW,
+            "finished_at": NOW + 1,
+            "result_type": "Diff",
+            "result": b'"diff"',
+        }
+        self.add("checkpoints", **(defaults | values))
+
+    def memo(self, job_id: int, key: str = "part") -> None:
+        self.add("memos", job_id=job_id, stage="llm", key=key, created_at=NOW, value=b"1")
+
+    def attempt(self, job_id: int, **values: Any) -> None:
+        defaults = {
+            "job_id": job_id,
+            "fence": 1,
+            "stage": "fetch",
+            "number": 1,
+            "cause": "handler",
+            "counted": True,
+            "started_at": NOW,
+            "ended_at": NOW + 1,
+            "decision": "retry",
+            "reason": "backoff",
+            "error_class": "NETWORK_TIMEOUT",
+            "category": "network",
+            "error_type": "retryable",
+            "error_retryable": True,
+            "message": "slow",
+            "signature": "slow",
+            "fingerprint": "v1:1",
+            "failure": "{}",
+            "failure_count": 1,
+            "retry_at": NOW + 3,
+        }
+        self.add("attempts", **(defaults | values))
+
+    def letter(self, job_id: int, state: str = "open", **values: Any) -> None:
+        defaults = {
+            "job_id": job_id,
+            "fence": 1,
+            "state": state,
+            "pipeline": "review",
+            "stage": "notify",
+            "error_class": "AUTH_DENIED",
+            "category": "auth",
+            "fingerprint": "v1:2",
+            "signature": "denied",
+            "message": "denied",
+            "last_stack": "Traceback",
+            "sanitized_context": "{}",
+            "failure": "{}",
+            "reason": "non_retryable",
+            "policy": "criticizer",
+            "attempts": 1,
+            "budget": 5,
+            "pages": False,
+            "escalated": False,
+            "first_failure_at": NOW,
+            "last_failure_at": NOW + 1,
+            "opened_at": NOW + 1,
+        }
+        self.add("dead_letters", **(defaults | values))
+
+    def worker(self, worker_id: int = 1, **values: Any) -> None:
+        defaults = {"id": worker_id, "name": "w", "host": "h", "pid": 7, "started_at": NOW, "expires_at": NOW + 30}
+        self.add("workers", **(defaults | values))
+
+    def stage(self, stage: str, **values: Any) -> None:
+        self.add("stages", **({"pipeline": "review", "stage": stage} | values))
+
+
+@pytest.fixture(scope="session")
+def shared_url(postgres_database: Callable[..., str]) -> str:
+    """A database on PostgreSQL that is emptied, not made anew, for each test."""
+    return postgres_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest) -> str:
+    """A database without tables."""
+    if request.param == "sqlite":
+        return str(request.getfixturevalue("sqlite_url"))
+    return str(request.getfixturevalue("postgres_database")(empty=True))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def rows(request: pytest.FixtureRequest) -> Iterator[Rows]:
+    """A database with our tables, and nothing in them."""
+    if request.param == "sqlite":
+        url = request.getfixturevalue("sqlite_url")
+        schema.upgrade(url)
+    else:
+        url = request.getfixturevalue("shared_url")
+        with psycopg.connect(url) as connection:
+            connection.execute(f"TRUNCATE {', '.join(tables.metadata.tables)}")
+            connection.execute("INSERT INTO meta VALUES ('digest_key', %s)", ["ab" * 32])
+    database = Rows(url)
+    yield database
+    database.close()

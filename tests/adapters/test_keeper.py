@@ -1,0 +1,214 @@
+"""Pruning, erasing and upgrading, on both dialects."""
+
+import sqlite3
+
+import pytest
+
+from reprieve.adapters.sql.keeper import SqlKeeper
+from reprieve.adapters.sql.reader import SqlReader
+from reprieve.errors import SchemaError, StoreUnavailableError, UsageError
+from reprieve.ports.reader import JobFilter, Orphans, Pruned, SchemaView
+
+NOW = 1_700_000_000.0
+LATER = NOW + 1000
+
+
+@pytest.fixture
+def keeper(rows):
+    found = SqlKeeper(rows.url)
+    yield found
+    found.close()
+
+
+def pruned(keeper, **values):
+    return keeper.prune(**({"before": LATER, "pipeline": None, "limit": 100, "dry": False} | values))
+
+
+def ids(rows, table="jobs"):
+    key = "id" if table == "jobs" else "job_id"
+    return sorted(row[key] for row in rows.all(table))
+
+
+def whole(rows, job_id, **values):
+    rows.ended(job_id, **values)
+    rows.checkpoint(job_id)
+    rows.memo(job_id)
+    rows.attempt(job_id)
+
+
+def test_pruning_removes_all_that_is_stored_of_a_job_that_ended_before(keeper, rows):
+    whole(rows, 1)
+    whole(rows, 2, finished_at=LATER)
+    assert pruned(keeper) == Pruned(jobs=1, kept_for_dead_letters=0, more=False, after=2)
+    for table in ("jobs", "outcomes", "checkpoints", "memos", "attempts"):
+        assert ids(rows, table) == [2], table
+
+
+def test_pruning_leaves_what_is_not_over(keeper, rows):
+    rows.queued(1)
+    rows.checkpoint(1)
+    assert pruned(keeper).jobs == 0
+    assert ids(rows) == ids(rows, "checkpoints") == [1]
+
+
+@pytest.mark.parametrize("state", ["open", "triaged", "replaying"])
+def test_pruning_never_takes_what_a_dead_letter_still_needs(keeper, rows, state):
+    whole(rows, 1, status="dead_letter")
+    rows.letter(1, "resolved")
+    rows.letter(1, state, fence=2)
+    assert pruned(keeper) == Pruned(jobs=0, kept_for_dead_letters=1, more=False, after=1)
+    assert ids(rows) == ids(rows, "attempts") == ids(rows, "checkpoints") == [1]
+
+
+@pytest.mark.parametrize("state", ["resolved", "discarded"])
+def test_a_closed_dead_letter_outlives_its_job(keeper, rows, state):
+    whole(rows, 1, status="dead_letter")
+    rows.letter(1, state)
+    assert pruned(keeper).jobs == 1
+    assert ids(rows) == []
+    assert ids(rows, "dead_letters") == [1]
+
+
+def test_pruning_in_chunks_goes_on_where_it_was(keeper, rows):
+    for job_id in range(1, 8):
+        rows.ended(job_id)
+    rows.letter(2)
+    first = pruned(keeper, limit=3)
+    assert first == Pruned(jobs=2, kept_for_dead_letters=1, more=True, after=3)
+    second = pruned(keeper, limit=3, after=first.after)
+    assert (second.jobs, second.kept_for_dead_letters, second.more) == (3, 0, True)
+    third = pruned(keeper, limit=3, after=second.after)
+    assert (third.jobs, third.more) == (1, False)
+    assert ids(rows) == [2]
+
+
+def test_pruning_stops_at_jobs_that_were_submitted_since(keeper, rows):
+    for job_id in range(1, 10):
+        rows.ended(job_id)
+    found = pruned(keeper, before=NOW + 4.5, limit=3)
+    assert (found.jobs, found.more) == (2, True)  # the third was submitted before, and ended since
+    found = pruned(keeper, before=NOW + 4.5, limit=3, after=found.after)
+    assert (found.jobs, found.more) == (0, True)
+    found = pruned(keeper, before=NOW + 4.5, limit=3, after=found.after)
+    assert (found.jobs, found.more) == (0, False)
+
+
+def test_a_dry_run_counts_and_removes_nothing(keeper, rows):
+    whole(rows, 1)
+    rows.ended(2, "dead_letter")
+    rows.letter(2)
+    assert pruned(keeper, dry=True) == Pruned(jobs=1, kept_for_dead_letters=1, more=False, after=2)
+    assert ids(rows) == [1, 2]
+    assert ids(rows, "checkpoints") == [1]
+
+
+def test_only_the_pipeline_that_was_named_is_pruned(keeper, rows):
+    rows.ended(1)
+    rows.ended(2, job={"pipeline": "mail"})
+    assert pruned(keeper, pipeline="mail").jobs == 1
+    assert ids(rows) == [1]
+
+
+def subject(rows):
+    mine = {"subject": "cl-7", "payload": b"private"}
+    whole(rows, 1, job=mine | {"version": 1})
+    whole(rows, 2, job=mine | {"version": 2}, status="dead_letter")
+    whole(rows, 3, job=mine | {"version": 1, "pipeline": "mail"})
+    whole(rows, 4, job={"subject": "cl-8", "version": 1, "payload": b"other"})
+
+
+def test_erasing_a_subject_leaves_nothing_that_its_user_gave(keeper, rows):
+    subject(rows)
+    assert keeper.erase("cl-7", pipeline=None) == 3
+    jobs = {row["id"]: row for row in rows.all("jobs")}
+    outcomes = {row["job_id"]: row for row in rows.all("outcomes")}
+    for job_id in (1, 2, 3):
+        assert jobs[job_id]["payload"] is None
+        assert jobs[job_id]["subject"].startswith("erased:")
+        assert jobs[job_id]["idempotency_key"].startswith("erased:")
+        assert outcomes[job_id]["result"] is None
+    assert {row["job_id"]: row["result"] for row in rows.all("checkpoints")} == {
+        1: None,
+        2: None,
+        3: None,
+        4: b'"diff"',
+    }
+    assert ids(rows, "memos") == [4]
+    assert (jobs[4]["payload"], jobs[4]["subject"], outcomes[4]["result"]) == (b"other", "cl-8", b'"done"')
+    assert all(b"private" not in row["payload"] for row in rows.all("jobs") if row["payload"])
+
+
+def test_jobs_of_an_erased_subject_stay_together_and_what_failed_stays_to_be_seen(keeper, rows):
+    subject(rows)
+    keeper.erase("cl-7", pipeline=None)
+    jobs = {row["id"]: row for row in rows.all("jobs")}
+    assert jobs[1]["subject"] == jobs[2]["subject"] == jobs[3]["subject"]
+    assert len({row["idempotency_key"] for row in jobs.values()}) == 4
+    assert ids(rows, "attempts") == [1, 2, 3, 4]
+
+
+def test_a_subject_can_be_erased_in_one_pipeline_alone(keeper, rows):
+    subject(rows)
+    assert keeper.erase("cl-7", pipeline="mail") == 1
+    assert [row["subject"] for row in rows.all("jobs")].count("cl-7") == 2
+
+
+def test_a_subject_that_comes_back_can_be_erased_again(keeper, rows):
+    rows.ended(1, job={"subject": "cl-7", "version": 1, "idempotency_key": "k"})
+    keeper.erase("cl-7", pipeline=None)
+    rows.ended(2, job={"subject": "cl-7", "version": 1, "idempotency_key": "k"})
+    assert keeper.erase("cl-7", pipeline=None) == 1
+    assert keeper.erase("cl-7", pipeline=None) == 0
+
+
+def test_the_digest_needs_the_databases_own_key(keeper, rows):
+    rows.ended(1, job={"subject": "cl-7", "version": 1})
+    rows.sql("DELETE FROM meta")
+    with pytest.raises(SchemaError, match="digest_key"):
+        keeper.erase("cl-7", pipeline=None)
+    assert rows.all("jobs")[0]["subject"] == "cl-7"
+
+
+def test_nothing_is_erased_while_a_job_of_the_subject_is_open(keeper, rows):
+    subject(rows)
+    for job_id in range(50, 80):
+        rows.queued(job_id, job={"subject": "cl-7", "version": job_id})
+    with pytest.raises(UsageError, match=r"not over yet: 50, 51, .*, 69 and 10 more"):
+        keeper.erase("cl-7", pipeline=None)
+    assert rows.all("jobs")[0]["payload"] == b"private"
+    assert ids(rows, "memos") == [1, 2, 3, 4]
+
+
+def test_after_pruning_and_erasing_nothing_is_orphaned(keeper, rows):
+    subject(rows)
+    keeper.erase("cl-7", pipeline="review")
+    pruned(keeper, pipeline="mail")
+    reader = SqlReader(rows.url)
+    assert reader.orphans(limit=9) == Orphans()
+    assert [job.job_id for job in reader.jobs(JobFilter())] == [4, 2, 1]
+    reader.close()
+
+
+def test_a_database_gets_its_tables(empty_url):
+    keeper = SqlKeeper(empty_url)
+    missing = keeper.schema()
+    assert missing == SchemaView(fit="missing", revision=None, wanted=missing.wanted)
+    keeper.upgrade()
+    keeper.upgrade()
+    assert keeper.schema() == SchemaView(fit="current", revision=missing.wanted, wanted=missing.wanted)
+    assert keeper.prune(before=LATER, pipeline=None, limit=1, dry=False).jobs == 0
+    keeper.close()
+
+
+def test_a_file_that_somebody_else_writes_is_told_as_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr("reprieve.adapters.sql.engine.PATIENCE", 0.1)
+    path = tmp_path / "jobs.db"
+    keeper = SqlKeeper(f"sqlite:///{path}")
+    keeper.upgrade()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailableError, match="locked"):
+        keeper.prune(before=LATER, pipeline=None, limit=1, dry=False)
+    holder.execute("ROLLBACK")
+    holder.close()
+    keeper.close()
