@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import cProfile
 import hashlib
 import importlib
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -71,10 +73,16 @@ def add_stamp(path: Path, sent: int) -> None:
 
 
 def main() -> int:
-    """Do what is asked of one contender, and print what it measured itself."""
+    """Do what is asked of one contender, and print what it measured itself; BENCH_PROFILE names a file for a profile of it."""
     module, action, argument = sys.argv[1:]
     told = Order(**json.loads(argument))
-    measured = getattr(importlib.import_module(f"engine.{module}"), action)(told)
+    asked = getattr(importlib.import_module(f"engine.{module}"), action)
+    if path := os.environ.get("BENCH_PROFILE"):
+        profiler = cProfile.Profile()
+        measured = profiler.runcall(asked, told)
+        profiler.dump_stats(path)
+    else:
+        measured = asked(told)
     print(json.dumps(measured))
     return 0
 

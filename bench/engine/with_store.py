@@ -7,7 +7,6 @@ import os
 import signal
 import time
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.order import key, payload, spin
@@ -101,14 +100,7 @@ def claim_all(told: Order) -> dict[str, float]:
 
 def work(told: Order) -> None:
     """Claim, pass the stages and finish in batches, until told to stop."""
-    if profile := os.environ.get("REPRIEVE_BENCH_PROFILE"):
-        import cProfile  # noqa: PLC0415 - only on request
-
-        with cProfile.Profile() as profiler:
-            asyncio.run(_work(told))
-        profiler.dump_stats(Path(profile))
-    else:
-        asyncio.run(_work(told))
+    asyncio.run(_work(told))
 
 
 async def _work(told: Order) -> None:
