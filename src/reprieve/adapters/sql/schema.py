@@ -50,7 +50,7 @@ class SchemaState:
 
     fit: Fit
     revision: str | None
-    wanted: str = REVISIONS[-1]
+    wanted: str
 
     def require(self, shown: str) -> None:
         """Raise with what to do, unless it fits."""
@@ -72,13 +72,15 @@ class SchemaState:
                 assert_never(self.fit)
 
 
-def state_of(revision: str | None) -> SchemaState:
+def state_of(revision: str | None, known: tuple[str, ...] = REVISIONS) -> SchemaState:
     """Judge a revision as it stands in the database; None where there is none."""
     if revision is None:
-        return SchemaState(fit=Fit.MISSING, revision=None)
-    if revision not in REVISIONS:
-        return SchemaState(fit=Fit.AHEAD, revision=revision)
-    return SchemaState(fit=Fit.CURRENT if revision == REVISIONS[-1] else Fit.BEHIND, revision=revision)
+        fit = Fit.MISSING
+    elif revision not in known:
+        fit = Fit.AHEAD
+    else:
+        fit = Fit.CURRENT if revision == known[-1] else Fit.BEHIND
+    return SchemaState(fit=fit, revision=revision, wanted=known[-1])
 
 
 def conninfo(url: str) -> str:

@@ -94,6 +94,10 @@ def _path_problem(address: SqliteAddress) -> str | None:
         return f"cannot be opened: there is no folder {str(folder)!r}"
     if path.is_dir():
         return "is a folder"
-    if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.R_OK | os.W_OK)):
+    if not _may(folder, os.W_OK | os.X_OK) or (path.exists() and not _may(path, os.R_OK | os.W_OK)):
         return _UNWRITABLE
     return None
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)

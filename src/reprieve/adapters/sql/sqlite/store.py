@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_DIGEST_KEY: Final = "SELECT value FROM meta WHERE key = 'digest_key'"
 _MEMOS: Final = "SELECT key, value, codec FROM memos WHERE job_id = ? AND stage = ? AND value IS NOT NULL ORDER BY key"
 
 
 class SqliteStore:
     """The `Store` port on a file that one process works on; others may submit and look."""
+
+    exclusive = True
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         address = parse(url)
@@ -68,6 +71,11 @@ class SqliteStore:
     async def apply(self, intents: Sequence[i.Intent], *, again: bool = False) -> Sequence[i.Answer]:
         """Hand the batch to the thread; it is applied even where the caller does not wait for it."""
         return await self._in_thread(self._apply, intents, again)
+
+    async def digest_key(self) -> bytes:
+        """Made with the tables."""
+        row = await self._in_thread(lambda: self._opened.execute(_DIGEST_KEY).fetchone())
+        return b"" if row is None else bytes.fromhex(row[0])
 
     async def now(self) -> float:
         """This machine's clock, which is everybody's: the file is local."""
