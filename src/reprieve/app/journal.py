@@ -55,6 +55,8 @@ class Journal:
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self.store = store
+        self.workers: set[int] = set()
+        """The ids of the workers that live in this process."""
         self._clock = clock
         self._waiting: deque[_Entry] = deque()
         self._current: list[_Entry] = []
@@ -156,7 +158,7 @@ class Journal:
                 await self._one_by_one(batch, error)
                 return
             except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
-                _LOG.error("a batch failed for a reason nobody expected:\n%s", redact_exception(error))  # noqa: TRY400 - redacted
+                _LOG.error("a batch failed for a reason nobody expected:\n%s", redact_exception(error))
                 for entry in batch:
                     entry.fail(error)
                 return

@@ -18,6 +18,9 @@ class Store(Protocol):
     `StoreRefusedError` (this batch can never be applied; nothing of it was).
     """
 
+    exclusive: bool
+    """Whether only one process at a time may work here: then every other worker that is written down is dead."""
+
     async def open(self) -> None:
         """Connect, and check the schema; `SchemaError` says what to do where it does not fit."""
         ...
@@ -37,6 +40,10 @@ class Store(Protocol):
         these very intents is unknown: what is found done under the same fence (of a submission: with the same key and
         time) is answered as if it had been done now.
         """
+        ...
+
+    async def digest_key(self) -> bytes:
+        """The secret of this database by which digests are keyed."""
         ...
 
     async def now(self) -> float:

@@ -58,6 +58,8 @@ _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim)
 class PostgresStore:
     """The `Store` port on a server that any number of processes share."""
 
+    exclusive = False
+
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._url = url
         self._clock = clock
@@ -82,6 +84,11 @@ class PostgresStore:
     async def lock_for_work(self) -> bool:
         """Anybody may work here, side by side."""
         return True
+
+    async def digest_key(self) -> bytes:
+        """Made with the tables."""
+        rows = await self._read("SELECT value FROM meta WHERE key = 'digest_key'", {})
+        return bytes.fromhex(rows[0][0]) if rows else b""
 
     async def now(self) -> float:
         """The server's clock, unless a test brought its own."""

@@ -1,0 +1,187 @@
+"""The application: submit, wait, work; everything a program says to Reprieve goes through here."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from reprieve.app.clock import SystemClock
+from reprieve.app.journal import Journal
+from reprieve.app.submitting import Item, Submission, intent_of, reply_to
+from reprieve.app.waiting import Waiter
+from reprieve.app.worker import Worker, WorkerSettings
+from reprieve.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import TracebackType
+
+    from reprieve.app.pipeline import Pipeline
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.isolation import Isolator
+    from reprieve.ports.reader import Keeper, Reader
+    from reprieve.ports.store import Store
+
+SUBMIT_PATIENCE = 10.0
+"""Seconds for which a submission waits for a store that is away."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class App:
+    """A connection to one database of jobs; used as `async with reprieve.connect(url) as app`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        reader: Callable[[], Reader],
+        keeper: Callable[[], Keeper],
+        isolator: Callable[[], Isolator] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = SystemClock() if clock is None else clock
+        self._make_reader, self._make_keeper, self._make_isolator = reader, keeper, isolator
+        self._stack: AsyncExitStack | None = None
+        self._journal: Journal | None = None
+        self._waiter: Waiter | None = None
+        self._digest_key = b""
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._store.open()
+            stack.push_async_callback(self._store.close)
+            self._digest_key = await self._store.digest_key()
+            self._reader = self._make_reader()
+            stack.callback(self._reader.close)
+            self._journal = Journal(self._store, clock=self._clock)
+            self._journal.start()
+            stack.push_async_callback(self._journal.close)
+            self._waiter = Waiter(self._reader, self._store, clock=self._clock)
+            stack.push_async_callback(self._waiter.close)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stack, self._stack, self._journal = self._stack, None, None
+        if stack is not None:
+            await stack.__aexit__(kind, error, trace)
+
+    @property
+    def journal(self) -> Journal:
+        """Where intents go; for services built on the same store."""
+        if self._journal is None:
+            raise UsageError("the application is not open: use `async with reprieve.connect(url) as app`")
+        return self._journal
+
+    @property
+    def reader(self) -> Reader:
+        """What can be looked up."""
+        _ = self.journal
+        return self._reader
+
+    async def submit(  # noqa: PLR0913 - a table of options, all by keyword
+        self,
+        pipeline: Pipeline,
+        payload: object,
+        *,
+        idempotency_key: str | None = None,
+        subject: str | None = None,
+        version: int | None = None,
+        priority: int = 0,
+        delay: float | None = None,
+        run_at: float | None = None,
+        connection: object = None,
+    ) -> Submission:
+        """Create a job, durable when this returns; or find the one that has its key, or its subject and version.
+
+        `delay` (seconds) or `run_at` (seconds since the epoch) put it off. With `connection`, a connection of yours to the
+        same database, the job becomes part of the transaction that is open there.
+        """
+        item = Item(
+            payload, idempotency_key=idempotency_key, subject=subject, version=version, priority=priority, delay=delay,
+            run_at=run_at,
+        )  # fmt: skip
+        intent = intent_of(pipeline, item, now=self._clock.now())
+        if connection is not None:
+            answer = (await self._store.submit_through(connection, [intent]))[0]
+        else:
+            answer = await self.journal.ask(intent, patience=SUBMIT_PATIENCE)
+        return reply_to(intent, answer, app=self, pipeline=pipeline)
+
+    async def submit_many(self, pipeline: Pipeline, items: Iterable[object]) -> list[Submission]:
+        """Create many jobs at once: payloads, or `Item(payload, idempotency_key=..., ...)`; all are validated first."""
+        now = self._clock.now()
+        intents = [
+            intent_of(pipeline, item if isinstance(item, Item) else Item(item), now=now, place=place)
+            for place, item in enumerate(items)
+        ]
+        answers = await asyncio.gather(*[self.journal.ask(intent, patience=SUBMIT_PATIENCE) for intent in intents])
+        return [
+            reply_to(intent, answer, app=self, pipeline=pipeline)
+            for intent, answer in zip(intents, answers, strict=True)
+        ]
+
+    async def wait(self, job_id: int, *, timeout: float | None = None, pipeline: Pipeline | None = None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
+        """The job's result, once it has succeeded; `JobFailedError` if it ended otherwise, `JobTimeoutError` if it has not."""
+        if self._waiter is None:
+            raise UsageError("the application is not open")
+        return await self._waiter.result(job_id, timeout=timeout, pipeline=pipeline)
+
+    async def work(
+        self,
+        *pipelines: Pipeline,
+        concurrency: int = 100,
+        lease: float = 30.0,
+        grace: float = 30.0,
+        poll: float = 1.0,
+        until_idle: bool = False,
+        signals: bool = False,
+    ) -> None:
+        """Run a worker for these pipelines: for ever, or until nothing is left; cancelling it hands its jobs back.
+
+        With `signals`, SIGTERM and SIGINT stop it: what runs has `grace` seconds to end, and is handed back after that.
+        """
+        if not pipelines:
+            raise UsageError("work needs a pipeline, or several")
+        settings = WorkerSettings(concurrency=concurrency, lease=lease, grace=grace, poll=poll)
+        by_name = {pipeline.name: pipeline for pipeline in pipelines}
+        if len(by_name) < len(pipelines):
+            raise UsageError("two of the pipelines have the same name")
+        empty = [name for name, pipeline in by_name.items() if not pipeline.stages]
+        if empty:
+            raise UsageError(f"pipeline {empty[0]} has no stages")
+        isolator = None
+        if self._make_isolator is not None and any(stage.isolated for each in pipelines for stage in each.stages):
+            isolator = self._make_isolator()
+        worker = Worker(
+            self.journal, by_name, settings=settings, clock=self._clock, digest_key=self._digest_key, isolator=isolator,
+            accepted_before=lambda job_id, stage: asyncio.to_thread(self._reader.accepted_before, job_id, stage),
+        )  # fmt: skip
+        try:
+            with _signals(worker.stop) if signals else _nothing():
+                await worker.work(until_idle=until_idle)
+        finally:
+            if isolator is not None:
+                await isolator.close()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield

@@ -1,0 +1,92 @@
+"""Waiting for jobs to end: one poll for all who wait, sooner when the store says that something happened."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.core.lifecycle import JobStatus
+from reprieve.errors import JobFailedError, JobTimeoutError, StoreUnavailableError, UnknownNameError
+
+if TYPE_CHECKING:
+    from reprieve.app.pipeline import Pipeline
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.reader import Ending, Reader
+    from reprieve.ports.store import Store
+
+_FIRST_POLL: Final = 0.01
+_LONGEST_POLL: Final = 0.5
+
+
+class Waiter:
+    """Looks for all jobs that somebody waits for, in one query."""
+
+    def __init__(self, reader: Reader, store: Store, *, clock: Clock) -> None:
+        self._reader, self._store, self._clock = reader, store, clock
+        self._waiting: dict[int, list[asyncio.Future[Ending]]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        """Stop looking."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        for futures in self._waiting.values():
+            for future in futures:
+                future.cancel()
+
+    async def result(self, job_id: int, *, timeout: float | None, pipeline: Pipeline | None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
+        """What the job's last stage returned."""
+        if await asyncio.to_thread(self._reader.job, job_id) is None:
+            raise UnknownNameError("job", str(job_id))
+        future: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(job_id, []).append(future)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._look(), name="reprieve-waiter")
+        try:
+            ending = await asyncio.wait_for(future, timeout)
+        except TimeoutError:
+            view = await asyncio.to_thread(self._reader.job, job_id)
+            status = "gone" if view is None else view.status
+            raise JobTimeoutError(f"job {job_id} is not over after {timeout:g} s: it is {status}", job_id=job_id, status=status) from None  # fmt: skip
+        finally:
+            self._forget(job_id, future)
+        return _value(ending, pipeline)
+
+    def _forget(self, job_id: int, future: asyncio.Future[Ending]) -> None:
+        futures = self._waiting.get(job_id, [])
+        if future in futures:
+            futures.remove(future)
+        if not futures:
+            self._waiting.pop(job_id, None)
+
+    async def _look(self) -> None:
+        poll = _FIRST_POLL
+        while self._waiting:
+            with suppress(StoreUnavailableError):
+                for ending in await asyncio.to_thread(self._reader.endings, list(self._waiting)):
+                    poll = _FIRST_POLL
+                    for future in self._waiting.pop(ending.job_id, []):
+                        if not future.done():
+                            future.set_result(ending)
+            await asyncio.sleep(poll)
+            poll = min(1.5 * poll, _LONGEST_POLL)
+
+
+def _value(ending: Ending, pipeline: Pipeline | None) -> Any:  # noqa: ANN401 - the job's own result
+    if ending.status is not JobStatus.SUCCEEDED:
+        why = (
+            f"{ending.error_class}: {ending.message}" if ending.error_class else ending.reason or "no reason was given"
+        )
+        problem = f"job {ending.job_id} ended as {ending.status} at {ending.stage}: {why}"
+        raise JobFailedError(problem, job_id=ending.job_id, status=ending.status)
+    if ending.result is None:
+        return None
+    if pipeline is not None:
+        return pipeline.decode_result(ending.stage, ending.result, ending.result_type or "")
+    import json  # noqa: PLC0415 - only for those who do not know the pipeline
+
+    return json.loads(ending.result)

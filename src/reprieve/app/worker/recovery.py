@@ -1,0 +1,95 @@
+"""Taking over what dead workers held.
+
+A death that nobody saw is a crash, unless something says otherwise: the worker was being stopped (a deployment), or its
+process is alive on this very machine (it only lost its lease). A job that was claimed when a worker crashed becomes a
+suspect and is run alone; only a worker that dies with nothing else in it condemns a job.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+
+from reprieve.app.worker.verdicts import Trial, lost, verdict
+from reprieve.core.decide import RetryAt
+from reprieve.core.policy import Cause
+from reprieve.ports.intents import Leave, Release
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reprieve.app.pipeline import Pipeline
+    from reprieve.app.worker.running import Runner
+    from reprieve.core.policy import Profile
+    from reprieve.ports.intents import Lease, LostWorker
+
+_LOG: Final = logging.getLogger("reprieve.worker")
+HOST: Final = socket.gethostname()
+
+
+async def take_over(runner: Runner, *, everybody: bool = False) -> int:
+    """Take over from all who are lost; from all but ourselves where nobody else can be alive. Says how many jobs it was."""
+    moment = float(2**40) if everybody else runner.now()
+    taken = 0
+    for worker in await runner.journal.store.lost_workers(moment, besides=runner.worker_id):
+        if worker.worker_id in runner.journal.workers and everybody:
+            continue
+        cause = _cause(worker, runner.journal.workers, everybody=everybody)
+        leases = await runner.journal.store.leases_of(worker.worker_id)
+        _LOG.warning("worker %s is gone (%s); taking over %d jobs", worker.name, cause, len(leases))
+        for lease in leases:
+            await _take(runner, worker, lease, cause)
+        await runner.journal.ask(Leave(worker_id=worker.worker_id))
+        taken += len(leases)
+    return taken
+
+
+async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) -> None:
+    """Guarded by the fence: two who take over at the same time do it once."""
+    now = runner.now()
+    trial = Trial(
+        lease=lease, stage=lease.stage, profile=_profile(runner.pipelines, lease, runner.fallback), counters=lease.counters,
+        started_at=now if lease.opened_at is None else lease.opened_at, worker_id=worker.worker_id, idempotent=True,
+        opened_at=now if lease.opened_at is None else lease.opened_at, proven=lease.alone or cause not in _KILLERS,
+    )  # fmt: skip
+    judged = lost(f"worker {worker.name} was lost: {cause}", cause, lease.stage)
+    decision, intent = verdict(trial, judged, now=now, draw=runner.draw(), key=runner.digest_key)
+    if cause is Cause.DEPLOY and isinstance(decision, RetryAt):
+        counters = lease.counters.plus(cause)
+        await runner.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=now))
+        return
+    await runner.journal.ask(intent)
+
+
+_KILLERS: Final = frozenset({Cause.CRASH, Cause.OUT_OF_MEMORY})
+
+
+def _profile(pipelines: Mapping[str, Pipeline], lease: Lease, fallback: Profile) -> Profile:
+    """The stage's, where this worker knows it."""
+    pipeline = pipelines.get(lease.pipeline)
+    stage = None if pipeline is None else pipeline.find(lease.stage)
+    return fallback if stage is None else stage.profile
+
+
+def _cause(worker: LostWorker, ours: set[int], *, everybody: bool) -> Cause:
+    if worker.cause is not None:
+        return worker.cause
+    if worker.stopping:
+        return Cause.DEPLOY
+    if everybody or worker.host != HOST:
+        return Cause.CRASH
+    # A restarted container has its predecessor's name and process id.
+    lives = worker.worker_id in ours if worker.pid == os.getpid() else _is_alive(worker.pid)
+    return Cause.LOST_LEASE if lives else Cause.CRASH
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,292 @@
+"""One claimed job through its stages: call, checkpoint, call, ... finish; or what became of it instead."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.app.pipeline.job import Job
+from reprieve.app.worker.memory import LeaseLostError, StageMemory
+from reprieve.app.worker.verdicts import Trial, judge, judge_apart, lost, verdict
+from reprieve.core.decide import DeadLetter, Park, RetryAt
+from reprieve.core.failure import ErrorClass
+from reprieve.core.policy import Cause
+from reprieve.errors import Misfit
+from reprieve.ports.intents import Await, Checkpoint, Counters, Finish, Release, Stop, StoredResult, Written
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from concurrent.futures import Executor
+
+    from reprieve.app.journal import Journal
+    from reprieve.app.pipeline import Pipeline, Stage
+    from reprieve.app.worker.gates import Gates
+    from reprieve.core.decide import Decision
+    from reprieve.core.policy import Profile
+    from reprieve.ports.intents import Lease
+    from reprieve.ports.isolation import Isolator
+
+_LOG: Final = logging.getLogger("reprieve.worker")
+_UNTRIED: Final = Counters()
+
+
+class Why(StrEnum):
+    """Why a running job was stopped from outside."""
+
+    CANCEL = "cancel"
+    """Somebody asked for it."""
+    STOP = "stop"
+    """The worker has to go."""
+    LEASE = "lease"
+    """The worker's lease ran out."""
+    TAKEN = "taken"
+    """Another worker has the job by now."""
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A job in progress."""
+
+    lease: Lease
+    free_slot: Callable[[], None]
+    """Called once, when no stage of it runs any more."""
+    probe: bool = False
+    task: asyncio.Task[None] | None = None
+    why: Why | None = None
+    job: Job[Any] | None = None
+    calling: bool = False
+    """Whether it is inside a stage; only there can it be interrupted: what is being written is written."""
+
+    def stop(self, why: Why) -> None:
+        """End it from outside; the first reason counts."""
+        if self.why is not None:
+            return
+        self.why = why
+        if self.job is not None:
+            self.job.cancelled = True
+        if self.calling and self.task is not None:
+            self.task.cancel()
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    """Runs claimed jobs; holds what all of them share."""
+
+    journal: Journal
+    pipelines: Mapping[str, Pipeline]
+    gates: Gates
+    now: Callable[[], float]
+    draw: Callable[[], float]
+    digest_key: bytes
+    worker_id: int
+    threads: Executor | None = None
+    isolator: Isolator | None = None
+    accepted_before: Callable[[int, str], Awaitable[bool]] | None = None
+    fallback: Profile
+    """For stages of dead workers that this one does not know."""
+    stopping: bool = False
+    limits: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict)
+
+    async def run(self, running: Running) -> None:
+        """Take a job as far as it goes; never raises but for what ends the worker."""
+        lease = running.lease
+        pipeline = self.pipelines[lease.pipeline]
+        try:
+            payload = pipeline.decode_payload(lease.payload, lease.payload_type)
+            stage = pipeline.find(lease.stage)
+            if stage is not None:
+                await self._through(running, pipeline, stage, payload)
+        except Misfit as misfit:
+            running.free_slot()
+            await self._wait_for_upgrade(lease, pipeline, misfit)
+        except LeaseLostError:
+            _LOG.warning("job %d was taken over by another worker", lease.job_id)
+        finally:
+            running.free_slot()
+
+    async def _through(self, running: Running, pipeline: Pipeline, stage: Stage, payload: object) -> None:
+        lease = running.lease
+        stored = {result.stage: result for result in lease.results}
+        counters, opened_at = lease.counters, lease.opened_at
+        while True:
+            started_at = self.now()
+            trial = Trial(
+                lease=lease, stage=stage.name, profile=stage.profile, counters=counters, started_at=started_at,
+                opened_at=started_at if opened_at is None else opened_at, worker_id=self.worker_id,
+                idempotent=stage.idempotent, proven=lease.alone,
+            )  # fmt: skip
+            data = await self._attempt(running, stage, trial, payload, stored)
+            if data is None:
+                return
+            finished_at = self.now()
+            await self.gates.succeeded((lease.pipeline, stage.name), finished_at)
+            following = pipeline.after(stage)
+            about = {
+                "job_id": lease.job_id, "fence": lease.fence, "stage": stage.name, "result": data,
+                "result_type": stage.result.fingerprint, "attempt": counters.handler + 1, "started_at": started_at,
+                "finished_at": finished_at,
+            }  # fmt: skip
+            if following is None:
+                running.free_slot()
+                await self._told(lease, await self.journal.ask(Finish(**about)))
+                return
+            answer = await self.journal.ask(Checkpoint(next_stage=following.name, **about))
+            if answer is not Written.APPLIED:
+                await self._told(lease, answer)
+                return
+            stored[stage.name] = StoredResult(stage=stage.name, data=data, type=stage.result.fingerprint)
+            stage, counters, opened_at = following, _UNTRIED, finished_at
+            if self.stopping or self.gates.is_closed((lease.pipeline, stage.name), finished_at):
+                await self._release(lease, counters)
+                return
+
+    async def _attempt(
+        self, running: Running, stage: Stage, trial: Trial, payload: object, stored: Mapping[str, StoredResult]
+    ) -> bytes | None:
+        """The stage's result as bytes; None where something else became of it, which is written by then."""
+        arguments = stage.arguments(stored)
+        running.job = job = self._job(running.lease, stage, trial, payload)
+        if running.why is not None:
+            await self._stopped(running, trial)
+            return None
+        running.calling = True
+        try:
+            value = await self._call(stage, job, arguments)
+            running.calling = False
+            return stage.encode(value)
+        except asyncio.CancelledError:
+            running.calling = False
+            await self._stopped(running, trial)
+        except (KeyboardInterrupt, SystemExit):
+            running.calling = False
+            await self._release(running.lease, trial.counters.plus(Cause.DEPLOY))
+            raise
+        except LeaseLostError:
+            raise
+        except BaseException as exc:  # noqa: BLE001 - every failure is classified
+            running.calling = False
+            await self._failed(running, stage, trial, exc)
+        return None
+
+    def _job(self, lease: Lease, stage: Stage, trial: Trial, payload: object) -> Job[Any]:
+        fresh = trial.counters == _UNTRIED
+        return Job(
+            id=lease.job_id, payload=payload, pipeline=lease.pipeline, stage=stage.name, attempt=trial.counters.handler + 1,
+            idempotency_key=lease.idempotency_key, subject=lease.subject, version=lease.version, created_at=lease.created_at,
+            memory=StageMemory(self.journal, lease, stage.name, self.now, fresh=fresh),
+        )  # fmt: skip
+
+    async def _call(self, stage: Stage, job: Job[Any], arguments: list[object]) -> object:
+        limit = self.limits.get((stage.pipeline, stage.name))
+        if limit is None:
+            return await self._call_now(stage, job, arguments)
+        async with limit:
+            return await self._call_now(stage, job, arguments)
+
+    async def _call_now(self, stage: Stage, job: Job[Any], arguments: list[object]) -> object:
+        if stage.asynchronous:
+            if stage.timeout is None:
+                return await stage.function(job, *arguments)
+            async with asyncio.timeout(stage.timeout):
+                return await stage.function(job, *arguments)
+        if stage.isolated and self.isolator is not None:
+            apart = partial(judge_apart, profile=stage.profile, stage=stage.name)
+            return await self.isolator.call(
+                stage.function, (job.apart(), *arguments), timeout=stage.timeout, judge=apart
+            )
+        context = contextvars.copy_context()
+        call = partial(context.run, stage.function, job, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self.threads, call)
+
+    async def _failed(self, running: Running, stage: Stage, trial: Trial, exc: BaseException) -> None:
+        now = self.now()
+        judged = judge(exc, stage.profile, stage.name, now)
+        if judged.cause is not Cause.HANDLER:
+            running.free_slot()
+            _, intent = verdict(_alone(trial), judged, now=now, draw=self.draw(), key=self.digest_key)
+            await self._told(running.lease, await self.journal.ask(intent))
+            return
+        failure = judged.failure
+        if failure.error_class == ErrorClass.POLICY_REJECTED and self.accepted_before is not None:
+            trial = _accepted(trial, before=await self.accepted_before(running.lease.job_id, stage.name))
+        ceiling = stage.profile.policy_for(failure).retry_after_ceiling
+        cost = await self.gates.failed(
+            (running.lease.pipeline, stage.name), self.pipelines[running.lease.pipeline].breaker, failure,
+            job_id=running.lease.job_id, probe=running.probe, now=now, ceiling=ceiling,
+        )  # fmt: skip
+        running.free_slot()
+        decision, intent = verdict(
+            trial, judged, now=now, draw=self.draw(), key=self.digest_key, free=cost.free, not_before=cost.not_before
+        )
+        _log(trial, failure.error_class, failure.message, decision)
+        await self._told(running.lease, await self.journal.ask(intent))
+
+    async def _stopped(self, running: Running, trial: Trial) -> None:
+        """Somebody ended the stage: the one who asked, the worker that goes, or the lease; or the stage itself."""
+        lease, now = running.lease, self.now()
+        running.free_slot()
+        match running.why:
+            case Why.TAKEN:
+                return
+            case Why.CANCEL:
+                await self.journal.ask(Stop(job_id=lease.job_id, fence=lease.fence, now=now))
+                return
+            case Why.LEASE:
+                judged = lost("the worker's lease ran out", Cause.LOST_LEASE, trial.stage)
+            case Why.STOP | None:
+                judged = lost("the worker was stopped", Cause.DEPLOY, trial.stage)
+        decision, intent = verdict(trial, judged, now=now, draw=self.draw(), key=self.digest_key)
+        if running.why is Why.STOP and isinstance(decision, RetryAt):
+            # Handing back what a deployment interrupts is no failure: it leaves a count, and no row.
+            await self._release(lease, trial.counters.plus(Cause.DEPLOY))
+            return
+        await self.journal.ask(intent)
+
+    async def _release(self, lease: Lease, counters: Counters) -> None:
+        await self._told(
+            lease,
+            await self.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=self.now())),
+        )
+
+    async def _wait_for_upgrade(self, lease: Lease, pipeline: Pipeline, misfit: Misfit) -> None:
+        _LOG.warning("job %d waits for an upgrade of its pipeline: %s", lease.job_id, misfit)
+        waits_on = f"upgrade:{pipeline.fingerprint}"
+        await self._told(
+            lease,
+            await self.journal.ask(Await(job_id=lease.job_id, fence=lease.fence, waits_on=waits_on, now=self.now())),
+        )
+
+    async def _told(self, lease: Lease, answer: Written) -> None:
+        """What the store made of it: usually just that; else the job is somebody else's, or is to be cancelled."""
+        if answer is Written.STALE:
+            _LOG.warning("job %d is not this worker's any more; its attempt counts for nothing", lease.job_id)
+        elif answer is Written.CANCELLED:
+            await self.journal.ask(Stop(job_id=lease.job_id, fence=lease.fence, now=self.now()))
+
+
+def _alone(trial: Trial) -> Trial:
+    """A child of its own that dies proves its job guilty: nobody else was in there."""
+    return replace(trial, proven=True)
+
+
+def _accepted(trial: Trial, *, before: bool) -> Trial:
+    return replace(trial, accepted_before=before)
+
+
+def _log(trial: Trial, error_class: str, message: str, decision: Decision) -> None:
+    """One line a failure; sanitized words only."""
+    where = f"{trial.lease.pipeline}/{trial.stage} job {trial.lease.job_id}"
+    match decision:
+        case RetryAt():
+            _LOG.info("%s: %s, retry in %.1f s: %r", where, error_class, decision.delay, message)
+        case Park():
+            _LOG.warning("%s: %s, %s: %r", where, error_class, decision.state, message)
+        case DeadLetter():
+            _LOG.error("%s: %s, dead-lettered (%s): %r", where, error_class, decision.reason, message)
+        case _:
+            _LOG.critical("%s: %s, dead-lettered and its stage paused: %r", where, error_class, message)

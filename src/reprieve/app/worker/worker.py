@@ -1,0 +1,340 @@
+"""A worker: comes, claims, renews its lease, takes over from the dead, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from reprieve.app.profiles import resolve
+from reprieve.app.worker.gates import Gates
+from reprieve.app.worker.recovery import HOST, take_over
+from reprieve.app.worker.running import Runner, Running, Why
+from reprieve.app.worker.time import StoreTime
+from reprieve.errors import StoreUnavailableError, UsageError
+from reprieve.ports.intents import Claim, Leave, Promote, Register, Renew, Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from reprieve.app.journal import Journal
+    from reprieve.app.pipeline import Pipeline
+    from reprieve.app.worker.settings import WorkerSettings
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.intents import Lease
+    from reprieve.ports.isolation import Isolator
+
+_LOG: Final = logging.getLogger("reprieve.worker")
+_FIRST_POLL: Final = 0.05
+_PROMOTED_AT_ONCE: Final = 1000
+
+
+class Worker:
+    """One worker of a process; runs until it is stopped, or until nothing is left to do."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        pipelines: Mapping[str, Pipeline],
+        *,
+        settings: WorkerSettings,
+        clock: Clock,
+        digest_key: bytes,
+        isolator: Isolator | None = None,
+        accepted_before: Callable[[int, str], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._journal, self._settings, self._clock = journal, settings, clock
+        self._pipelines = dict(pipelines)
+        self._time = StoreTime(journal.store, clock)
+        self._keys = [key for pipeline in self._pipelines.values() for key in pipeline.keys()]  # noqa: SIM118 - not a mapping
+        self._gates = Gates(journal)
+        self._running: dict[int, Running] = {}
+        self._executing = 0
+        self._wake = asyncio.Event()
+        self._slot = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._claim_unknown = False
+        self._suspects = False
+        self._due: float | None = None
+        self._renewed = 0.0
+        self._exit: BaseException | None = None
+        self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="reprieve-stage")
+        self._runner = Runner(
+            journal=journal, pipelines=self._pipelines, gates=self._gates, now=self._time.now, draw=random.random,
+            digest_key=digest_key, worker_id=0, isolator=isolator, accepted_before=accepted_before,
+            fallback=resolve("criticizer"),
+            threads=self._threads,
+            limits={
+                (stage.pipeline, stage.name): asyncio.Semaphore(stage.concurrency)
+                for pipeline in self._pipelines.values()
+                for stage in pipeline.stages
+                if stage.concurrency is not None
+            },
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        """Claim nothing more; what runs gets the grace to end, and is handed back after that."""
+        self._runner.stopping = True
+        self._stopping.set()
+        self._wake.set()
+        self._slot.set()
+
+    async def work(self, *, until_idle: bool = False) -> None:
+        """Work until stopped, or until no job is ready, scheduled or running."""
+        store = self._journal.store
+        if not await store.lock_for_work():
+            raise UsageError("another process works on this file already; others may submit and look")
+        await self._come(everybody=store.exclusive)
+        leave = store.subscribe(self._wake.set)
+        housekeeping = asyncio.create_task(self._keep_house(), name="reprieve-housekeeping")
+        try:
+            await self._claim_all(until_idle=until_idle)
+        finally:
+            leave()
+            await self._go(housekeeping)
+        if self._exit is not None:
+            raise self._exit
+
+    # --- coming and going ---------------------------------------------------------------------------------------------
+
+    async def _come(self, *, everybody: bool) -> None:
+        await self._time.synchronize()
+        await self._register()
+        await self._gates.refresh()
+        await take_over(self._runner, everybody=everybody)
+        for pipeline in self._pipelines.values():
+            mine = tuple(pipeline.keys())
+            wake = Wake(prefix="upgrade:", unless=f"upgrade:{pipeline.fingerprint}", stages=mine, now=self._time.now())
+            await self._journal.ask(wake)
+
+    async def _register(self) -> None:
+        self._renewed = self._clock.monotonic()
+        now = self._time.now()
+        name = f"{HOST}:{os.getpid()}"
+        self._journal.workers.discard(self._runner.worker_id)
+        self._runner.worker_id = await self._journal.ask(
+            Register(name=name, host=HOST, pid=os.getpid(), stages=tuple(self._keys), now=now, expires_at=now + self._settings.lease)
+        )  # fmt: skip
+        self._journal.workers.add(self._runner.worker_id)
+
+    async def _go(self, housekeeping: asyncio.Task[None]) -> None:
+        """Let what runs come to an end, hand the rest back, and leave."""
+        self.stop()
+        await self._settle(self._settings.grace if self._exit is None else 0.0)
+        for running in tuple(self._running.values()):
+            running.stop(Why.STOP)
+        await self._settle(self._settings.lease)
+        housekeeping.cancel()
+        await asyncio.wait([housekeeping])
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._journal.workers.discard(self._runner.worker_id)
+        if not self._running:
+            with suppress(StoreUnavailableError):
+                await self._journal.ask(Leave(worker_id=self._runner.worker_id), patience=self._settings.lease)
+
+    async def _settle(self, seconds: float) -> None:
+        tasks = [running.task for running in self._running.values() if running.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    # --- claiming -----------------------------------------------------------------------------------------------------
+
+    async def _claim_all(self, *, until_idle: bool) -> None:
+        poll = _FIRST_POLL
+        while not self._stopping.is_set():
+            if self._suspects and await self._run_suspect():
+                continue
+            room = self._settings.concurrency - self._executing
+            if room <= 0:
+                self._slot.clear()
+                await self._slot.wait()
+                continue
+            wanted = min(room, max(1, self._settings.concurrency // 2))
+            self._wake.clear()
+            got = await self._claim(wanted)
+            if got == wanted:
+                poll = _FIRST_POLL
+                await asyncio.sleep(0)  # what was claimed begins, and may end, before the next claim is sized
+                continue
+            if until_idle and not got and await self._is_idle():
+                return
+            poll = _FIRST_POLL if got else min(2 * poll, self._settings.poll)
+            await self._rest(poll)
+
+    async def _rest(self, seconds: float) -> None:
+        """Until woken, or until something is due."""
+        due = self._due
+        if due is not None:
+            seconds = min(seconds, max(0.0, due - self._time.now()))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        if due is not None and due <= self._time.now():
+            await self._promote()
+
+    async def _is_idle(self) -> bool:
+        """Nothing runs, nothing is due later, nobody is suspected."""
+        if self._running or self._suspects:
+            return False
+        promoted = await self._promote()
+        return not promoted and self._due is None and not self._running
+
+    async def _claim(self, wanted: int, *, suspects: bool = False) -> int:
+        claim = Claim(
+            worker_id=self._runner.worker_id, capacity=wanted, stages=self._limits(wanted), now=self._time.now(),
+            suspects=suspects, holding=frozenset(self._running) if self._claim_unknown else None,
+        )  # fmt: skip
+        try:
+            claimed = await self._journal.ask(claim)
+        except StoreUnavailableError as error:
+            self._claim_unknown = self._claim_unknown or error.outcome_unknown
+            return 0
+        self._claim_unknown = False
+        self._suspects = claimed.suspects
+        for lease in claimed.leases:
+            self._start(lease)
+        return len(claimed.leases)
+
+    def _limits(self, wanted: int) -> dict[tuple[str, str], int]:
+        """How many of each stage: no more than it may run at once."""
+        if not self._runner.limits:
+            return dict.fromkeys(self._keys, wanted)
+        busy: dict[tuple[str, str], int] = {}
+        for running in self._running.values():
+            key = (running.lease.pipeline, running.lease.stage)
+            busy[key] = busy.get(key, 0) + 1
+        limits = {}
+        for pipeline, name in self._keys:
+            stage = self._pipelines[pipeline].find(name)
+            most = (
+                wanted
+                if stage is None or stage.concurrency is None
+                else stage.concurrency - busy.get((pipeline, name), 0)
+            )
+            if most > 0:
+                limits[pipeline, name] = min(wanted, most)
+        return limits
+
+    def _start(self, lease: Lease, *, probe: bool = False) -> Running:
+        self._executing += 1
+        is_free = False
+
+        def free_slot() -> None:
+            nonlocal is_free
+            if not is_free:
+                is_free = True
+                self._executing -= 1
+                self._slot.set()
+
+        running = Running(lease, free_slot, probe)
+        self._running[lease.job_id] = running
+        running.task = asyncio.create_task(self._runner.run(running))
+        running.task.add_done_callback(lambda task: self._ended(running, task))
+        return running
+
+    def _ended(self, running: Running, task: asyncio.Task[None]) -> None:
+        running.free_slot()
+        if self._running.get(running.lease.job_id) is running:
+            del self._running[running.lease.job_id]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        if isinstance(error, StoreUnavailableError):
+            _LOG.warning("job %d: %s", running.lease.job_id, error)
+            return
+        if self._exit is None:
+            self._exit = error
+        self.stop()
+
+    async def _run_suspect(self) -> bool:
+        """Let what runs end, then run one suspect with nothing beside it; False where there is none to be had."""
+        await self._settle_all()
+        if self._stopping.is_set():
+            return False
+        got = await self._claim(1, suspects=True)
+        if not got:
+            self._suspects = False
+        await self._settle_all()
+        # Others get a turn between two suspects.
+        if got:
+            await self._claim(self._settings.concurrency)
+        return bool(got)
+
+    async def _settle_all(self) -> None:
+        while self._running and not self._stopping.is_set():
+            tasks = [running.task for running in self._running.values() if running.task is not None]
+            stopped = asyncio.create_task(self._stopping.wait())
+            await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+
+    # --- housekeeping -------------------------------------------------------------------------------------------------
+
+    async def _keep_house(self) -> None:
+        """Every tick: a sign of life, what is due, what the fleet knows, probes; now and then: the dead."""
+        ticks = 0
+        while True:
+            try:
+                await self._renew()
+                await self._promote()
+                await self._gates.refresh()
+                await self._probe()
+                if ticks % 4 == 3:  # noqa: PLR2004 - once in a lease or so
+                    await take_over(self._runner)
+            except StoreUnavailableError as error:
+                _LOG.warning("housekeeping has to wait: %s", error)
+                self._stop_if_expired()
+            ticks += 1
+            await self._clock.sleep_async(self._settings.tick)
+
+    async def _renew(self) -> None:
+        before = self._clock.monotonic()
+        now = self._time.now()
+        expires_at = now + self._settings.lease
+        renewal = Renew(
+            worker_id=self._runner.worker_id, now=now, expires_at=expires_at, stopping=self._stopping.is_set()
+        )
+        renewed = await self._journal.ask(renewal, patience=self._settings.lease / 2)
+        if not renewed.alive:
+            _LOG.warning("this worker was given up by others; it begins anew")
+            for running in tuple(self._running.values()):
+                running.stop(Why.TAKEN)
+            await self._register()
+            return
+        self._renewed = before
+        for job_id in renewed.cancel:
+            if job_id in self._running:
+                self._running[job_id].stop(Why.CANCEL)
+
+    def _stop_if_expired(self) -> None:
+        """Others may have taken over by now: stop what runs, by a clock that no one can set back."""
+        if self._clock.monotonic() < self._renewed + self._settings.lease:
+            return
+        for running in tuple(self._running.values()):
+            running.stop(Why.LEASE)
+
+    async def _promote(self) -> int:
+        promoted = await self._journal.ask(
+            Promote(now=self._time.now(), limit=_PROMOTED_AT_ONCE), patience=self._settings.lease / 2
+        )
+        self._due = promoted.next_due if promoted.count < _PROMOTED_AT_ONCE else self._time.now()
+        if promoted.count:
+            self._wake.set()
+        return promoted.count
+
+    async def _probe(self) -> None:
+        """Send one job through each open breaker whose hold is over, if the fleet gives us the right to."""
+        now = self._time.now()
+        for key in self._gates.to_probe(self._keys, now):
+            if self._stopping.is_set() or not await self._gates.probe(key, until=now + self._settings.lease, now=now):
+                continue
+            claim = Claim(worker_id=self._runner.worker_id, capacity=1, stages={key: 1}, now=now, probe=True)
+            claimed = await self._journal.ask(claim)
+            for lease in claimed.leases:
+                self._start(lease, probe=True)
+            if not claimed.leases:
+                await self._gates.give_back(key, now)
