@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         should_move_to_dlq,
     )
     from reprieve.app.judging import classify, classify_response, classify_text
+    from reprieve.app.pipeline import Job, Pipeline
     from reprieve.app.profiles import ProfileBook, load_profiles
     from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_environment, register_secret
     from reprieve.app.registry import rule
     from reprieve.app.retry import NestedRetryWarning, RetryEvent, attempts, retry
     from reprieve.core.backoff import Backoff, Jitter
+    from reprieve.core.breaker import Breaker
     from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, Reason, RetryAt, decide
     from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Scope, Severity
     from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
@@ -39,11 +41,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
     "app.judging": "classify classify_response classify_text",
+    "app.pipeline": "Job Pipeline",
     "app.profiles": "ProfileBook load_profiles",
     "app.redaction": "redact redact_exception redact_mapping register_environment register_secret",
     "app.registry": "rule",
     "app.retry": "NestedRetryWarning RetryEvent attempts retry",
     "core.backoff": "Backoff Jitter",
+    "core.breaker": "Breaker",
     "core.decide": "Abort DeadLetter Decision History Park Reason RetryAt decide",
     "core.failure": "TAXONOMY Category ErrorClass Evidence Failure Scope Severity",
     "core.policy": "Cause Judge ParkState Parking Policy Profile",
@@ -56,6 +60,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "TAXONOMY",
     "Abort",
     "Backoff",
+    "Breaker",
     "Category",
     "Cause",
     "DeadLetter",
@@ -65,6 +70,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Failure",
     "History",
     "Jitter",
+    "Job",
     "Judge",
     "NeedsReview",
     "NestedRetryWarning",
@@ -72,6 +78,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "ParkState",
     "Parking",
     "Permanent",
+    "Pipeline",
     "Policy",
     "Profile",
     "ProfileBook",
