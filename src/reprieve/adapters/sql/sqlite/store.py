@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _DIGEST_KEY: Final = "SELECT value FROM meta WHERE key = 'digest_key'"
-_DIGEST_KEY: Final = "SELECT value FROM meta WHERE key = 'digest_key'"
 _MEMOS: Final = "SELECT key, value, codec FROM memos WHERE job_id = ? AND stage = ? AND value IS NOT NULL ORDER BY key"
 
 
@@ -77,11 +76,6 @@ class SqliteStore:
         """Made with the tables."""
         row = await self._in_thread(lambda: self._opened.execute(_DIGEST_KEY).fetchone())
         return b"" if row is None else bytes.fromhex(row[0])
-
-    async def digest_key(self) -> bytes:
-        """Made with the tables."""
-        row = await self._in_thread(lambda: self._opened.execute(_DIGEST_KEY).fetchone())
-        return bytes.fromhex(row[0])
 
     async def now(self) -> float:
         """This machine's clock, which is everybody's: the file is local."""
