@@ -1,0 +1,215 @@
+"""Functions run in child processes that are kept warm and can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reprieve.adapters.process import child as child_program
+from reprieve.adapters.process.exits import Started
+from reprieve.adapters.process.memory import OomWatch
+from reprieve.adapters.process.wire import (
+    HEADER,
+    NO_MEMORY,
+    Kind,
+    frame,
+    main_module,
+    pickled,
+    route_to,
+    told,
+    unpickled,
+)
+from reprieve.core.backoff import require_whole
+from reprieve.errors import UsageError
+from reprieve.ports.isolation import ChildDiedError, IsolatedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reprieve.core.failure import Failure
+
+_KILLED: Final = -9
+_MOST_CHILDREN: Final = 1000
+_SECONDS_TO_START: Final = 60.0
+_SECONDS_TO_END: Final = 2.0
+"""For a child that was asked to leave, or that closed its pipe; then it is killed."""
+_SECONDS_TO_DIE: Final = 10.0
+"""For a child that was killed; one that hangs in the kernel for longer is left to it."""
+
+
+class ProcessIsolator:
+    """At most `limit` children at a time; more calls wait. It belongs to the event loop that it is used in."""
+
+    def __init__(self, limit: int = 8, *, memory: OomWatch | None = None) -> None:
+        """Start nothing yet."""
+        require_whole("limit", limit, 1, _MOST_CHILDREN)
+        if child_program.loading_main:
+            raise UsageError(
+                "a script whose stages are isolated is run again in their processes, to find them:"
+                " put what it does under `if __name__ == '__main__':`"
+            )
+        self._slots = asyncio.Semaphore(limit)
+        self._memory = OomWatch() if memory is None else memory
+        self._children: set[_Child] = set()
+        self._idle: list[_Child] = []
+        self._closed = False
+
+    async def call(
+        self,
+        function: Callable[..., object],
+        arguments: tuple[object, ...],
+        *,
+        timeout: float | None,  # noqa: ASYNC109 - the work is killed then, not merely no longer awaited
+        judge: Callable[[BaseException], tuple[Failure, str]],
+    ) -> object:
+        """Call it in a child; see the port."""
+        route = route_to(function)
+        name = f"{route[0]}.{route[1]}"
+        work = pickled((route, arguments), f"what {name} is called with")
+        request = frame(Kind.JUDGE, pickled(judge, "the judge")) + frame(Kind.WORK, work)
+        async with self._slots:
+            child = await self._take()
+            try:
+                kind, body = await child.ask(request, timeout)
+            except BaseException:
+                await self._end(child)
+                raise
+            if self._closed:
+                await self._end(child)
+            else:
+                self._idle.append(child)
+        return _opened(kind, body, name)
+
+    async def close(self) -> None:
+        """End all children: the idle ones leave by themselves, the others are killed."""
+        self._closed = True
+        for child in self._idle:
+            child.dismiss()
+        for child in self._children.difference(self._idle):
+            child.process.kill()
+        if self._children:
+            await asyncio.wait([child.process.exited for child in self._children], timeout=_SECONDS_TO_END)
+        for child in tuple(self._children):
+            await self._end(child)
+        self._idle.clear()
+
+    async def _take(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if not child.process.exited.done():
+                return child
+            self._forget(child)
+        if self._closed:
+            raise UsageError("this isolator is closed")
+        child = _Child(self._memory)
+        self._children.add(child)
+        try:
+            await child.come_up()
+        except BaseException:
+            await self._end(child)
+            raise
+        return child
+
+    async def _end(self, child: _Child) -> None:
+        """Kill it, and go on only when it is gone, so that a second try never runs beside it."""
+        child.process.kill()
+        try:
+            await asyncio.wait([child.process.exited], timeout=_SECONDS_TO_DIE)
+        finally:
+            self._forget(child)
+
+    def _forget(self, child: _Child) -> None:
+        self._children.discard(child)
+        child.dismiss()
+
+
+class _Child:
+    """One process and the pipe to it."""
+
+    def __init__(self, memory: OomWatch) -> None:
+        self._memory = memory
+        self._pipe, theirs = socket.socketpair()
+        self._pipe.setblocking(False)  # noqa: FBT003 - positional only
+        with theirs:
+            try:
+                self.process = Started(_command(theirs.fileno()), descriptors=[theirs.fileno()])
+            except BaseException:
+                self._pipe.close()
+                raise
+        # Where a process that it forked still holds the pipe, nothing else would tell us of the end.
+        self.process.exited.add_done_callback(self._shut)
+
+    async def come_up(self) -> None:
+        """Wait until it can take work."""
+        await self.ask(b"", _SECONDS_TO_START)
+
+    async def ask(self, request: bytes, timeout: float | None) -> tuple[Kind, bytearray]:  # noqa: ASYNC109 - as the port has it
+        """Send what it is to do, and wait for its answer."""
+        kills_before = self._memory.count()
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.get_running_loop().sock_sendall(self._pipe, request)
+                kind, size = HEADER.unpack(await self._exactly(HEADER.size))
+                return Kind(kind), await self._exactly(size)
+        except (EOFError, ConnectionError):
+            raise await self._death(kills_before) from None
+
+    def dismiss(self) -> None:
+        """Close the pipe, on which it leaves."""
+        self._pipe.close()
+
+    async def _exactly(self, size: int) -> bytearray:
+        loop = asyncio.get_running_loop()
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        while view:
+            count = await loop.sock_recv_into(self._pipe, view)
+            if count == 0:
+                raise EOFError
+            view = view[count:]
+        return buffer
+
+    async def _death(self, kills_before: int | None) -> ChildDiedError | MemoryError:
+        """How it ended; one that closed its pipe but lives is killed."""
+        await asyncio.wait([self.process.exited], timeout=_SECONDS_TO_END)
+        self.process.kill()
+        code = await asyncio.shield(self.process.exited)
+        if code == NO_MEMORY:
+            return MemoryError("the process of the stage had no memory left, not even to say more")
+        return ChildDiedError(code, out_of_memory=code == _KILLED and self._memory.rose(kills_before))
+
+    def _shut(self, _: object) -> None:
+        with contextlib.suppress(OSError):  # closed before
+            self._pipe.shutdown(socket.SHUT_RDWR)
+
+
+def _command(descriptor: int) -> list[str]:
+    """A Python that looks for modules where this one does, and serves the other end of the pipe."""
+    main = main_module()
+    name = getattr(getattr(main, "__spec__", None), "name", None)
+    path = getattr(main, "__file__", None)
+    path = None if path is None else str(Path(path).absolute())
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r};"
+        f" from {child_program.__name__} import serve; serve({descriptor}, {os.getpid()}, {name!r}, {path!r})"
+    )
+    return [sys.executable, "-P", "-c", program]
+
+
+def _opened(kind: Kind, body: bytearray, name: str) -> object:
+    match kind:
+        case Kind.RETURNED:
+            try:
+                return unpickled(body, main_module)
+            except Exception as error:
+                raise UsageError(f"the result of {name} cannot be read back: {told(error)}") from error
+        case Kind.FAILED:
+            failure, stack = unpickled(body, main_module)
+            raise IsolatedError(failure, stack)
+        case _:
+            raise UsageError(body.decode())

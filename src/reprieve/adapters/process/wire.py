@@ -1,0 +1,119 @@
+"""How a call travels to a child process and its answer back: frames, pickles, and the way to a function by name."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import struct
+import sys
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+HEADER: Final = struct.Struct("!BQ")
+"""The kind of a frame and the length of what follows."""
+
+NO_MEMORY: Final = 86
+"""Exit code of a child that met a MemoryError and had not even the memory to tell."""
+
+_MAIN: Final = frozenset({"__main__", "__mp_main__"})
+_MOST_DECORATORS: Final = 50
+
+Route = tuple[str, str, int]
+"""Module, qualified name, and how many times `__wrapped__` is followed from there."""
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    READY = 0
+    JUDGE = 1
+    WORK = 2
+    RETURNED = 3
+    FAILED = 4
+    REFUSED = 5
+
+
+def frame(kind: Kind, body: bytes = b"") -> bytes:
+    """Ready to be sent."""
+    return HEADER.pack(kind, len(body)) + body
+
+
+def told(error: BaseException) -> str:
+    """An exception in a few words."""
+    return f"{type(error).__name__}: {error}"
+
+
+def pickled(value: object, what: str) -> bytes:
+    """The value as bytes, or a `UsageError` that says what could not be made so."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{what} cannot be pickled for another process: {told(error)}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows the main module by both its names; a child loads it only when something of it is asked for."""
+
+    def __init__(self, data: bytes | bytearray, main: Callable[[], ModuleType]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._main = main
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:  # noqa: ANN401 - whatever has that name
+        if module_name in _MAIN:
+            return _walk(self._main(), global_name)
+        return super().find_class(module_name, global_name)
+
+
+def unpickled(data: bytes | bytearray, main: Callable[[], ModuleType]) -> Any:  # noqa: ANN401 - what was pickled
+    """The value again; `main` is how this process gets at the main module."""
+    return _Unpickler(data, main).load()
+
+
+def main_module() -> ModuleType:
+    """The main module of this process."""
+    return sys.modules["__main__"]
+
+
+def route_to(function: Callable[..., object]) -> Route:
+    """By which name a new process finds the function; `UsageError` where it could not."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    problem = "only a plain function at the top of a module can be run in a process of its own"
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise UsageError(f"{problem}, not a {type(function).__name__}")
+    try:
+        found = _walk(sys.modules[module], name)
+    except (KeyError, AttributeError):
+        raise UsageError(f"{problem}, where it is found by name; {module}.{name} is not") from None
+    for depth in range(_MOST_DECORATORS):
+        if found is function:
+            return module, name, depth
+        found = getattr(found, "__wrapped__", None)
+    raise UsageError(
+        f"{problem}; the name {module}.{name} leads to something else (a decorator that sets no __wrapped__?)"
+    )
+
+
+def follow(route: Route, main: Callable[[], ModuleType]) -> Callable[..., object]:
+    """The function that a route leads to."""
+    module, name, depth = route
+    found = _walk(main() if module in _MAIN else importlib.import_module(module), name)
+    for _ in range(depth):
+        found = found.__wrapped__
+    function: Callable[..., object] = found
+    return function
+
+
+def _walk(module: ModuleType, qualified_name: str) -> Any:  # noqa: ANN401 - whatever has that name
+    found: Any = module
+    for part in qualified_name.split("."):
+        found = getattr(found, part)
+    return found
