@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reprieve.app.application import App
     from reprieve.app.ingestion import (
         calculate_backoff,
         classify_error,
@@ -21,27 +22,44 @@ if TYPE_CHECKING:
     from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_environment, register_secret
     from reprieve.app.registry import rule
     from reprieve.app.retry import NestedRetryWarning, RetryEvent, attempts, retry
+    from reprieve.app.submitting import Item, Submission
     from reprieve.core.backoff import Backoff, Jitter
     from reprieve.core.breaker import Breaker
     from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, Reason, RetryAt, decide
     from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Scope, Severity
+    from reprieve.core.lifecycle import JobStatus
     from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
     from reprieve.core.redact import RedactionReport
     from reprieve.errors import (
+        IllegalTransitionError,
+        JobError,
+        JobFailedError,
+        JobTimeoutError,
+        Misfit,
         NeedsReview,
+        PayloadError,
         Permanent,
         ProfileError,
         ReprieveError,
+        ResultError,
         Retryable,
+        SchemaError,
+        StoreError,
+        StoreRefusedError,
+        StoreUnavailableError,
+        SubmitError,
         UnknownNameError,
         UsageError,
         Verdict,
     )
+    from reprieve.wiring import connect
 
 _HOMES = {
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
     "app.judging": "classify classify_response classify_text",
     "app.pipeline": "Job Pipeline",
+    "app.application": "App",
+    "app.submitting": "Item Submission",
     "app.profiles": "ProfileBook load_profiles",
     "app.redaction": "redact redact_exception redact_mapping register_environment register_secret",
     "app.registry": "rule",
@@ -52,13 +70,16 @@ _HOMES = {
     "core.failure": "TAXONOMY Category ErrorClass Evidence Failure Scope Severity",
     "core.policy": "Cause Judge ParkState Parking Policy Profile",
     "core.redact": "RedactionReport",
-    "errors": "NeedsReview Permanent ProfileError ReprieveError Retryable UnknownNameError UsageError Verdict",
+    "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview PayloadError Permanent ProfileError ReprieveError ResultError Retryable SchemaError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError UsageError Verdict",
+    "core.lifecycle": "JobStatus",
+    "wiring": "connect",
 }
 _HOME_OF = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [  # written out for type checkers and readers; a test keeps it equal to the homes above
     "TAXONOMY",
     "Abort",
+    "App",
     "Backoff",
     "Breaker",
     "Category",
@@ -69,14 +90,22 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Evidence",
     "Failure",
     "History",
+    "IllegalTransitionError",
+    "Item",
     "Jitter",
     "Job",
+    "JobError",
+    "JobFailedError",
+    "JobStatus",
+    "JobTimeoutError",
     "Judge",
+    "Misfit",
     "NeedsReview",
     "NestedRetryWarning",
     "Park",
     "ParkState",
     "Parking",
+    "PayloadError",
     "Permanent",
     "Pipeline",
     "Policy",
@@ -86,11 +115,18 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Reason",
     "RedactionReport",
     "ReprieveError",
+    "ResultError",
     "RetryAt",
     "RetryEvent",
     "Retryable",
+    "SchemaError",
     "Scope",
     "Severity",
+    "StoreError",
+    "StoreRefusedError",
+    "StoreUnavailableError",
+    "Submission",
+    "SubmitError",
     "UnknownNameError",
     "UsageError",
     "Verdict",
@@ -100,6 +136,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "classify_error",
     "classify_response",
     "classify_text",
+    "connect",
     "decide",
     "get_retry_delay",
     "handle_item_failure",

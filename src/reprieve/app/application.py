@@ -152,9 +152,8 @@ class App:
         by_name = {pipeline.name: pipeline for pipeline in pipelines}
         if len(by_name) < len(pipelines):
             raise UsageError("two of the pipelines have the same name")
-        empty = [name for name, pipeline in by_name.items() if not pipeline.stages]
-        if empty:
-            raise UsageError(f"pipeline {empty[0]} has no stages")
+        for pipeline in pipelines:
+            _ = pipeline.first  # refuses one without stages
         isolator = None
         if self._make_isolator is not None and any(stage.isolated for each in pipelines for stage in each.stages):
             isolator = self._make_isolator()

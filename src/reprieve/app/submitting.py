@@ -64,8 +64,7 @@ def intent_of(pipeline: Pipeline, item: Item, *, now: float, place: int | None =
 
 
 def _intent_of(pipeline: Pipeline, item: Item, now: float) -> Submit:
-    if not pipeline.stages:
-        raise UsageError(f"pipeline {pipeline.name} has no stages")
+    first = pipeline.first
     if (item.subject is None) != (item.version is None):
         raise UsageError("subject and version go together: a version is a version of something")
     if item.subject is not None:
@@ -78,11 +77,10 @@ def _intent_of(pipeline: Pipeline, item: Item, now: float) -> Submit:
         key = f"auto-{int(now * 1000):012x}-{secrets.token_hex(10)}"
     else:
         _check_text("idempotency_key", key)
-    older = tuple(name for stage in pipeline.before_delivery() for name in stage.names) if pipeline.supersede else ()
     return Submit(
-        idempotency_key=key, pipeline=pipeline.name, stage=pipeline.stages[0].name, payload=pipeline.encode_payload(item.payload),
+        idempotency_key=key, pipeline=pipeline.name, stage=first.name, payload=pipeline.encode_payload(item.payload),
         payload_type=pipeline.payload.fingerprint, created_at=now, priority=item.priority, run_at=_run_at(item, now),
-        subject=item.subject, version=item.version, supersedes=older,
+        subject=item.subject, version=item.version, supersedes=pipeline.supersedes(),
     )  # fmt: skip
 
 

@@ -205,6 +205,10 @@ class SchemaView:
 class Reader(Protocol):
     """Everything that is looked up; blocking, for threads: nothing here is on a hot path."""
 
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
     def job(self, job_id: int) -> JobView | None:
         """The job, or None."""
         ...

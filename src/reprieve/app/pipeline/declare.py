@@ -26,7 +26,7 @@ from reprieve.app.pipeline.stage import Stage, Upgrade, restore
 from reprieve.app.pipeline.values import TypeCodec
 from reprieve.app.profiles import SHIPPED, ProfileBook, ProfileLike
 from reprieve.core.breaker import Breaker
-from reprieve.errors import PayloadError, UnknownNameError, UsageError
+from reprieve.errors import Misfit, PayloadError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -170,6 +170,10 @@ class Pipeline:
         """A stage by its name or a former one."""
         return self._by_name.get(name)
 
+    def after(self, stage: Stage) -> Stage | None:
+        """The stage that follows; None after the last."""
+        return self.stages[stage.index + 1] if stage.index + 1 < len(self.stages) else None
+
     def keys(self) -> list[tuple[str, str]]:
         """The (pipeline, stage) pairs that its jobs can stand at, former names included."""
         return [(self.name, name) for name in self._by_name]
@@ -196,6 +200,14 @@ class Pipeline:
         codec = self.payload
         upgrade = None if type_fingerprint == codec.fingerprint else self._upgrades.get(PAYLOAD)
         return restore(data, codec=codec, upgrade=upgrade, whose=PAYLOAD)
+
+    def decode_result(self, stage: str, data: bytes, type_fingerprint: str) -> Any:  # noqa: ANN401 - what the stage returns
+        """What a stage left, as `decode_payload` does it; raises `Misfit`."""
+        known = self.find(stage)
+        if known is None:
+            raise Misfit(stage, "is no stage of this pipeline")
+        upgrade = None if type_fingerprint == known.result.fingerprint else self._upgrades.get(known.name)
+        return restore(data, codec=known.result, upgrade=upgrade, whose=known.name)
 
     def _declare(  # noqa: PLR0913 - the keywords of `StageOptions`, here with their defaults
         self,

@@ -22,11 +22,10 @@ class LeaseLostError(ReprieveError):
 class StageMemory:
     """The memos of one stage of a claimed job."""
 
-    __slots__ = ("_journal", "_lease", "_now", "_stage", "fresh", "loop")
+    __slots__ = ("_journal", "_lease", "_now", "_stage", "loop")
 
-    def __init__(self, journal: Journal, lease: Lease, stage: str, now: Callable[[], float], *, fresh: bool) -> None:
+    def __init__(self, journal: Journal, lease: Lease, stage: str, now: Callable[[], float]) -> None:
         self._journal, self._lease, self._stage, self._now = journal, lease, stage, now
-        self.fresh = fresh
         self.loop = asyncio.get_running_loop()
 
     async def load(self) -> dict[str, bytes]:

@@ -97,6 +97,8 @@ class Runner:
         lease = running.lease
         pipeline = self.pipelines[lease.pipeline]
         try:
+            if lease.payload is None:
+                raise Misfit("payload", "was erased")  # noqa: TRY301 - as any other payload that cannot be read
             payload = pipeline.decode_payload(lease.payload, lease.payload_type)
             stage = pipeline.find(lease.stage)
             if stage is not None:
@@ -126,16 +128,21 @@ class Runner:
             finished_at = self.now()
             await self.gates.succeeded((lease.pipeline, stage.name), finished_at)
             following = pipeline.after(stage)
-            about = {
-                "job_id": lease.job_id, "fence": lease.fence, "stage": stage.name, "result": data,
-                "result_type": stage.result.fingerprint, "attempt": counters.handler + 1, "started_at": started_at,
-                "finished_at": finished_at,
-            }  # fmt: skip
             if following is None:
                 running.free_slot()
-                await self._told(lease, await self.journal.ask(Finish(**about)))
+                finish = Finish(
+                    job_id=lease.job_id, fence=lease.fence, stage=stage.name, result=data,
+                    result_type=stage.result.fingerprint, attempt=counters.handler + 1, started_at=started_at,
+                    finished_at=finished_at,
+                )  # fmt: skip
+                await self._told(lease, await self.journal.ask(finish))
                 return
-            answer = await self.journal.ask(Checkpoint(next_stage=following.name, **about))
+            checkpoint = Checkpoint(
+                job_id=lease.job_id, fence=lease.fence, stage=stage.name, next_stage=following.name, result=data,
+                result_type=stage.result.fingerprint, attempt=counters.handler + 1, started_at=started_at,
+                finished_at=finished_at,
+            )  # fmt: skip
+            answer = await self.journal.ask(checkpoint)
             if answer is not Written.APPLIED:
                 await self._told(lease, answer)
                 return
@@ -174,11 +181,13 @@ class Runner:
         return None
 
     def _job(self, lease: Lease, stage: Stage, trial: Trial, payload: object) -> Job[Any]:
-        fresh = trial.counters == _UNTRIED
+        # Under the name that the job stands at, so that a renamed stage still finds what it remembered.
+        came_here = stage is not self.pipelines[lease.pipeline].find(lease.stage)
+        name = stage.name if came_here else lease.stage
         return Job(
-            id=lease.job_id, payload=payload, pipeline=lease.pipeline, stage=stage.name, attempt=trial.counters.handler + 1,
+            id=lease.job_id, payload=payload, pipeline=lease.pipeline, stage=name, attempt=trial.counters.handler + 1,
             idempotency_key=lease.idempotency_key, subject=lease.subject, version=lease.version, created_at=lease.created_at,
-            memory=StageMemory(self.journal, lease, stage.name, self.now, fresh=fresh),
+            memory=StageMemory(self.journal, lease, name, self.now), fresh=came_here or lease.fence == 1,
         )  # fmt: skip
 
     async def _call(self, stage: Stage, job: Job[Any], arguments: list[object]) -> object:
@@ -196,9 +205,7 @@ class Runner:
                 return await stage.function(job, *arguments)
         if stage.isolated and self.isolator is not None:
             apart = partial(judge_apart, profile=stage.profile, stage=stage.name)
-            return await self.isolator.call(
-                stage.function, (job.apart(), *arguments), timeout=stage.timeout, judge=apart
-            )
+            return await self.isolator.call(stage.function, (job, *arguments), timeout=stage.timeout, judge=apart)
         context = contextvars.copy_context()
         call = partial(context.run, stage.function, job, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
