@@ -41,6 +41,6 @@ def _store(url: str, clock: Clock | None) -> Store:
 
 
 def _isolator() -> Isolator:
-    from reprieve.adapters.process import ProcessIsolator  # noqa: PLC0415 - only for stages that ask for it
+    from reprieve.adapters.process.isolator import ProcessIsolator  # noqa: PLC0415 - only for stages that ask for it
 
     return ProcessIsolator()
