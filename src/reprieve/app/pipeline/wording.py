@@ -21,7 +21,7 @@ _PLAIN_CONTEXT: Final = frozenset({
     "whole_digits",
 })  # fmt: skip
 """What pydantic puts into a message from the type; all else may come from the value."""
-_MODULES: Final = re.compile(r"\b(?:\w+\.)+(?=\w)")
+_MODULES: Final = re.compile(r"\b(?:\w+\.(?:<locals>\.)?)+(?=\w)")
 _UNKNOWN_TYPE: Final = re.compile(r"Unable to serialize unknown type: <class '([\w.<>]+)'>")
 _REASONS: Final = {
     "UnicodeEncodeError": "text with a lone surrogate, which UTF-8 cannot carry",
