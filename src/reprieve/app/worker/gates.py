@@ -53,6 +53,11 @@ class Gates:
         held = view.held_until is not None and view.held_until > now
         return view.paused or held or view.opened_at is not None
 
+    def is_quiet(self, key: Key) -> bool:
+        """Whether a success there changes nothing."""
+        view = self._views.get(key)
+        return key not in self._runs and (view is None or view.opened_at is None)
+
     def to_probe(self, keys: Iterable[Key], now: float) -> list[Key]:
         """Stages whose breaker is open and whose hold is over."""
         return [

@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.pipeline.job import Job
-from reprieve.app.worker.memory import LeaseLostError, StageMemory
 from reprieve.app.worker.verdicts import Trial, judge, judge_apart, lost, verdict
 from reprieve.core.decide import DeadLetter, Park, RetryAt
 from reprieve.core.failure import ErrorClass
 from reprieve.core.policy import Cause
-from reprieve.errors import Misfit
-from reprieve.ports.intents import Await, Checkpoint, Counters, Finish, Release, Stop, StoredResult, Written
+from reprieve.errors import Misfit, ReprieveError
+from reprieve.ports.intents import Await, Checkpoint, Counters, Finish, Release, Remember, Stop, StoredResult, Written
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -35,6 +34,10 @@ _LOG: Final = logging.getLogger("reprieve.worker")
 _UNTRIED: Final = Counters()
 
 
+class LeaseLostError(ReprieveError):
+    """Somebody else has the job by now; what this attempt does is not wanted any more."""
+
+
 class Why(StrEnum):
     """Why a running job was stopped from outside."""
 
@@ -48,19 +51,42 @@ class Why(StrEnum):
     """Another worker has the job by now."""
 
 
-@dataclass(slots=True, eq=False)
 class Running:
-    """A job in progress."""
+    """A job in progress, and the memory of the stage that it is in."""
 
-    lease: Lease
-    free_slot: Callable[[], None]
-    """Called once, when no stage of it runs any more."""
-    probe: bool = False
-    task: asyncio.Task[None] | None = None
-    why: Why | None = None
-    job: Job[Any] | None = None
-    calling: bool = False
-    """Whether it is inside a stage; only there can it be interrupted: what is being written is written."""
+    __slots__ = (
+        "calling", "counters", "fresh", "is_executing", "job", "journal", "lease", "loop", "now", "opened_at", "probe", "release",
+        "stage", "started_at", "task", "why",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        lease: Lease,
+        runner: Runner,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        release: Callable[[], None],
+        probe: bool = False,
+    ) -> None:
+        self.lease, self.journal, self.now, self.loop, self.release, self.probe = (
+            lease, runner.journal, runner.now, loop, release, probe,
+        )  # fmt: skip
+        self.task: asyncio.Task[None] | None = None
+        self.why: Why | None = None
+        self.job: Job[Any] | None = None
+        self.is_executing = True
+        self.calling = False
+        """Whether it is inside a stage; only there can it be interrupted: what is being written is written."""
+        self.stage = lease.stage
+        self.counters, self.opened_at, self.started_at = lease.counters, lease.opened_at, 0.0
+        self.fresh = lease.fence == 1
+        """Nothing can have been remembered in this stage yet."""
+
+    def free_slot(self) -> None:
+        """No stage of it runs any more: another job may."""
+        if self.is_executing:
+            self.is_executing = False
+            self.release()
 
     def stop(self, why: Why) -> None:
         """End it from outside; the first reason counts."""
@@ -71,6 +97,24 @@ class Running:
             self.job.cancelled = True
         if self.calling and self.task is not None:
             self.task.cancel()
+
+    def go_on(self, stage: str, moment: float) -> None:
+        """To the next stage, with a budget of its own."""
+        self.stage, self.counters, self.opened_at, self.fresh = stage, _UNTRIED, moment, True
+
+    async def load(self) -> dict[str, bytes]:
+        """All memos of this stage."""
+        memos = await self.journal.store.memos(self.lease.job_id, self.stage)
+        return {memo.stage: memo.data for memo in memos}
+
+    async def keep(self, key: str, value: bytes) -> None:
+        """One memo more, durable when this returns."""
+        lease = self.lease
+        intent = Remember(
+            job_id=lease.job_id, fence=lease.fence, stage=self.stage, key=key, value=value, now=self.now()
+        )
+        if await self.journal.ask(intent) is Written.STALE:
+            raise LeaseLostError(f"job {lease.job_id} was taken over by another worker")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,52 +158,54 @@ class Runner:
     async def _through(self, running: Running, pipeline: Pipeline, stage: Stage, payload: object) -> None:
         lease = running.lease
         stored = {result.stage: result for result in lease.results}
-        counters, opened_at = lease.counters, lease.opened_at
         while True:
-            started_at = self.now()
-            trial = Trial(
-                lease=lease, stage=stage.name, profile=stage.profile, counters=counters, started_at=started_at,
-                opened_at=started_at if opened_at is None else opened_at, worker_id=self.worker_id,
-                idempotent=stage.idempotent, proven=lease.alone,
-            )  # fmt: skip
-            data = await self._attempt(running, stage, trial, payload, stored)
+            running.started_at = self.now()
+            data = await self._attempt(running, stage, payload, stored)
             if data is None:
                 return
             finished_at = self.now()
-            await self.gates.succeeded((lease.pipeline, stage.name), finished_at)
+            if not self.gates.is_quiet((lease.pipeline, stage.name)):
+                await self.gates.succeeded((lease.pipeline, stage.name), finished_at)
             following = pipeline.after(stage)
             if following is None:
                 running.free_slot()
                 finish = Finish(
                     job_id=lease.job_id, fence=lease.fence, stage=stage.name, result=data,
-                    result_type=stage.result.fingerprint, attempt=counters.handler + 1, started_at=started_at,
-                    finished_at=finished_at,
+                    result_type=stage.result.fingerprint, attempt=running.counters.handler + 1,
+                    started_at=running.started_at, finished_at=finished_at,
                 )  # fmt: skip
                 await self._told(lease, await self.journal.ask(finish))
                 return
             checkpoint = Checkpoint(
                 job_id=lease.job_id, fence=lease.fence, stage=stage.name, next_stage=following.name, result=data,
-                result_type=stage.result.fingerprint, attempt=counters.handler + 1, started_at=started_at,
-                finished_at=finished_at,
+                result_type=stage.result.fingerprint, attempt=running.counters.handler + 1,
+                started_at=running.started_at, finished_at=finished_at,
             )  # fmt: skip
             answer = await self.journal.ask(checkpoint)
             if answer is not Written.APPLIED:
                 await self._told(lease, answer)
                 return
             stored[stage.name] = StoredResult(stage=stage.name, data=data, type=stage.result.fingerprint)
-            stage, counters, opened_at = following, _UNTRIED, finished_at
+            stage = following
+            running.go_on(stage.name, finished_at)
             if self.stopping or self.gates.is_closed((lease.pipeline, stage.name), finished_at):
-                await self._release(lease, counters)
+                await self._release(lease, _UNTRIED)
                 return
 
     async def _attempt(
-        self, running: Running, stage: Stage, trial: Trial, payload: object, stored: Mapping[str, StoredResult]
+        self, running: Running, stage: Stage, payload: object, stored: Mapping[str, StoredResult]
     ) -> bytes | None:
         """The stage's result as bytes; None where something else became of it, which is written by then."""
+        lease = running.lease
         arguments = stage.arguments(stored)
-        running.job = job = self._job(running.lease, stage, trial, payload)
+        # Under the name that the job stands at, so that a renamed stage still finds what it remembered.
+        running.job = job = Job(
+            id=lease.job_id, payload=payload, pipeline=lease.pipeline, stage=running.stage,
+            attempt=running.counters.handler + 1, idempotency_key=lease.idempotency_key, subject=lease.subject,
+            version=lease.version, created_at=lease.created_at, memory=running, fresh=running.fresh,
+        )  # fmt: skip
         if running.why is not None:
-            await self._stopped(running, trial)
+            await self._stopped(running, stage)
             return None
         running.calling = True
         try:
@@ -168,39 +214,43 @@ class Runner:
             return stage.encode(value)
         except asyncio.CancelledError:
             running.calling = False
-            await self._stopped(running, trial)
+            await self._stopped(running, stage)
         except (KeyboardInterrupt, SystemExit):
             running.calling = False
-            await self._release(running.lease, trial.counters.plus(Cause.DEPLOY))
+            await self._release(lease, running.counters.plus(Cause.DEPLOY))
             raise
         except LeaseLostError:
             raise
         except BaseException as exc:  # noqa: BLE001 - every failure is classified
             running.calling = False
-            await self._failed(running, stage, trial, exc)
+            await self._failed(running, stage, exc)
         return None
 
-    def _job(self, lease: Lease, stage: Stage, trial: Trial, payload: object) -> Job[Any]:
-        # Under the name that the job stands at, so that a renamed stage still finds what it remembered.
-        came_here = stage is not self.pipelines[lease.pipeline].find(lease.stage)
-        name = stage.name if came_here else lease.stage
-        return Job(
-            id=lease.job_id, payload=payload, pipeline=lease.pipeline, stage=name, attempt=trial.counters.handler + 1,
-            idempotency_key=lease.idempotency_key, subject=lease.subject, version=lease.version, created_at=lease.created_at,
-            memory=StageMemory(self.journal, lease, name, self.now), fresh=came_here or lease.fence == 1,
+    def _trial(self, running: Running, stage: Stage) -> Trial:
+        """The attempt that is being made, for deciding what becomes of it."""
+        opened_at = running.started_at if running.opened_at is None else running.opened_at
+        return Trial(
+            lease=running.lease, stage=stage.name, profile=stage.profile, counters=running.counters, opened_at=opened_at,
+            started_at=running.started_at, worker_id=self.worker_id, idempotent=stage.idempotent, proven=running.lease.alone,
         )  # fmt: skip
 
-    async def _call(self, stage: Stage, job: Job[Any], arguments: list[object]) -> object:
+    def _call(self, stage: Stage, job: Job[Any], arguments: list[object]) -> Awaitable[object]:
         limit = self.limits.get((stage.pipeline, stage.name))
-        if limit is None:
-            return await self._call_now(stage, job, arguments)
+        if limit is not None:
+            return self._call_in_turn(limit, stage, job, arguments)
+        if stage.asynchronous and stage.timeout is None:
+            call: Awaitable[object] = stage.function(job, *arguments)
+            return call
+        return self._call_now(stage, job, arguments)
+
+    async def _call_in_turn(
+        self, limit: asyncio.Semaphore, stage: Stage, job: Job[Any], arguments: list[object]
+    ) -> object:
         async with limit:
             return await self._call_now(stage, job, arguments)
 
     async def _call_now(self, stage: Stage, job: Job[Any], arguments: list[object]) -> object:
         if stage.asynchronous:
-            if stage.timeout is None:
-                return await stage.function(job, *arguments)
             async with asyncio.timeout(stage.timeout):
                 return await stage.function(job, *arguments)
         if stage.isolated and self.isolator is not None:
@@ -210,8 +260,8 @@ class Runner:
         call = partial(context.run, stage.function, job, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
 
-    async def _failed(self, running: Running, stage: Stage, trial: Trial, exc: BaseException) -> None:
-        now = self.now()
+    async def _failed(self, running: Running, stage: Stage, exc: BaseException) -> None:
+        now, trial = self.now(), self._trial(running, stage)
         judged = judge(exc, stage.profile, stage.name, now)
         if judged.cause is not Cause.HANDLER:
             running.free_slot()
@@ -233,9 +283,9 @@ class Runner:
         _log(trial, failure.error_class, failure.message, decision)
         await self._told(running.lease, await self.journal.ask(intent))
 
-    async def _stopped(self, running: Running, trial: Trial) -> None:
+    async def _stopped(self, running: Running, stage: Stage) -> None:
         """Somebody ended the stage: the one who asked, the worker that goes, or the lease; or the stage itself."""
-        lease, now = running.lease, self.now()
+        lease, now, trial = running.lease, self.now(), self._trial(running, stage)
         running.free_slot()
         match running.why:
             case Why.TAKEN:

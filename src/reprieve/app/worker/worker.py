@@ -8,6 +8,7 @@ import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.profiles import resolve
@@ -48,6 +49,7 @@ class Worker:
         accepted_before: Callable[[int, str], Awaitable[bool]] | None = None,
     ) -> None:
         self._journal, self._settings, self._clock = journal, settings, clock
+        self._loop = asyncio.get_running_loop()
         self._pipelines = dict(pipelines)
         self._time = StoreTime(journal.store, clock)
         self._keys = [key for pipeline in self._pipelines.values() for key in pipeline.keys()]  # noqa: SIM118 - not a mapping
@@ -220,20 +222,15 @@ class Worker:
 
     def _start(self, lease: Lease, *, probe: bool = False) -> Running:
         self._executing += 1
-        is_free = False
-
-        def free_slot() -> None:
-            nonlocal is_free
-            if not is_free:
-                is_free = True
-                self._executing -= 1
-                self._slot.set()
-
-        running = Running(lease, free_slot, probe)
+        running = Running(lease, self._runner, loop=self._loop, release=self._free_slot, probe=probe)
         self._running[lease.job_id] = running
-        running.task = asyncio.create_task(self._runner.run(running))
-        running.task.add_done_callback(lambda task: self._ended(running, task))
+        running.task = self._loop.create_task(self._runner.run(running))
+        running.task.add_done_callback(partial(self._ended, running))
         return running
+
+    def _free_slot(self) -> None:
+        self._executing -= 1
+        self._slot.set()
 
     def _ended(self, running: Running, task: asyncio.Task[None]) -> None:
         running.free_slot()
