@@ -1,8 +1,12 @@
-"""Dying with the parent, however it dies; standard library only, as it runs before anything else does."""
+"""Dying with the parent, however it dies; standard library only, as it runs before anything else does.
+
+As a script, `parent.py PID COMMAND...`, it becomes the command, which is then sent SIGTERM when the parent is gone.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -29,3 +33,8 @@ def _look_out_for(parent: int, signal_number: int) -> None:
     while os.getppid() == parent:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
     os.kill(os.getpid(), signal_number)
+
+
+if __name__ == "__main__":
+    die_with(int(sys.argv[1]), signal.SIGTERM)
+    os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - the command is the caller's own
