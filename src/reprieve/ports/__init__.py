@@ -4,6 +4,8 @@ clock.py     time, passed in
 intents.py   what a caller wants of the store, as values, and the answers
 store.py     the store that applies them
 reader.py    what can be looked up, apart from what can be changed
+isolation.py work in a process of its own
+processes.py commands that are watched over
 """
 
 from __future__ import annotations
