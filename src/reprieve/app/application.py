@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SUBMIT_PATIENCE = 10.0
 """Seconds for which a submission waits for a store that is away."""
+_AT_ONCE = 1000
+"""Jobs in one transaction of a bulk submission."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -120,7 +122,9 @@ class App:
             intent_of(pipeline, item if isinstance(item, Item) else Item(item), now=now, place=place)
             for place, item in enumerate(items)
         ]
-        answers = await asyncio.gather(*[self.journal.ask(intent, patience=SUBMIT_PATIENCE) for intent in intents])
+        chunks = [intents[at : at + _AT_ONCE] for at in range(0, len(intents), _AT_ONCE)]
+        answered = await asyncio.gather(*[self.journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks])
+        answers = [answer for chunk in answered for answer in chunk]
         return [
             reply_to(intent, answer, app=self, pipeline=pipeline)
             for intent, answer in zip(intents, answers, strict=True)

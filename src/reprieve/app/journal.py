@@ -17,7 +17,7 @@ from reprieve.ports import intents as i
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from reprieve.ports.clock import Clock
     from reprieve.ports.store import Store
@@ -35,10 +35,14 @@ _WrittenIntent = TypeVar(
 
 
 class _Entry:
-    __slots__ = ("answer", "deadline", "intent")
+    """Somebody who waits for the answer to one intent, or to several at once."""
 
-    def __init__(self, intent: i.Intent, answer: Future[Any], deadline: float | None) -> None:
-        self.intent, self.answer, self.deadline = intent, answer, deadline
+    __slots__ = ("answer", "deadline", "intents", "is_one")
+
+    def __init__(
+        self, intents: Sequence[i.Intent], answer: Future[Any], deadline: float | None, *, is_one: bool
+    ) -> None:
+        self.intents, self.answer, self.deadline, self.is_one = intents, answer, deadline, is_one
 
     def resolve(self, value: object) -> None:
         if not self.answer.done():
@@ -102,11 +106,20 @@ class Journal:
     def ask(self, intent: _WrittenIntent, *, patience: float | None = None) -> Future[i.Written]: ...
     def ask(self, intent: i.Intent, *, patience: float | None = None) -> Future[Any]:
         """The answer, once it is durable; while the store cannot be reached it is tried again, for `patience` seconds if given."""
+        return self._wait((intent,), patience, is_one=True)
+
+    def ask_all(
+        self, intents: Sequence[i.Submit], *, patience: float | None = None
+    ) -> Future[list[i.Submitted | i.KeyTaken | i.VersionTooLow]]:
+        """The answers to many at once, which are applied together."""
+        return self._wait(intents, patience, is_one=False)
+
+    def _wait(self, intents: Sequence[i.Intent], patience: float | None, *, is_one: bool) -> Future[Any]:
         if self._writer is None:
             raise StoreUnavailableError("the application is closed")
         answer: Future[Any] = self._loop.create_future()
         deadline = None if patience is None else self._clock.monotonic() + patience
-        self._waiting.append(_Entry(intent, answer, deadline))
+        self._waiting.append(_Entry(intents, answer, deadline, is_one=is_one))
         self._something.set()
         return answer
 
@@ -130,9 +143,11 @@ class Journal:
         batch: list[_Entry] = []
         later: list[_Entry] = []
         jobs: set[int] = set()
-        while waiting and len(batch) < _MOST:
+        count = 0
+        while waiting and count < _MOST:
             entry = waiting.popleft()
-            job_id = getattr(entry.intent, "job_id", None)
+            count += len(entry.intents)
+            job_id = getattr(entry.intents[0], "job_id", None) if entry.is_one else None
             if job_id is None:
                 batch.append(entry)
             elif job_id in jobs:
@@ -147,7 +162,7 @@ class Journal:
         again, wait = False, _FIRST_WAIT
         while batch:
             try:
-                answers = await self.store.apply([entry.intent for entry in batch], again=again)
+                answers = await self.store.apply([intent for entry in batch for intent in entry.intents], again=again)
             except StoreUnavailableError as error:
                 _LOG.warning("the store is not there, trying again in %.2g s: %s", wait, error)
                 again = again or error.outcome_unknown
@@ -163,8 +178,10 @@ class Journal:
                     entry.fail(error)
                 return
             else:
-                for entry, answer in zip(batch, answers, strict=True):
-                    entry.resolve(answer)
+                at = 0
+                for entry in batch:
+                    entry.resolve(answers[at] if entry.is_one else list(answers[at : at + len(entry.intents)]))
+                    at += len(entry.intents)
                 return
 
     def _still_waiting(self, batch: list[_Entry], error: StoreUnavailableError) -> list[_Entry]:
@@ -185,7 +202,7 @@ class Journal:
 def _kept(entries: Iterable[_Entry], now: float, error: StoreUnavailableError) -> list[_Entry]:
     kept = []
     for entry in entries:
-        if isinstance(entry.intent, i.Claim) or (entry.deadline is not None and now >= entry.deadline):
+        if isinstance(entry.intents[0], i.Claim) or (entry.deadline is not None and now >= entry.deadline):
             entry.fail(error)
         else:
             kept.append(entry)
