@@ -10,7 +10,14 @@ import sys
 from harness import Effort, table, write
 
 HERE = pathlib.Path(__file__).parent
-BENCHES = {"retry": "retrying", "classify": "classifying", "redact": "redacting", "import": "importing"}
+BENCHES = {
+    "retry": "retrying",
+    "classify": "classifying",
+    "redact": "redacting",
+    "import": "importing",
+    "engine": "engines",
+    "growth": "growing",
+}
 
 
 def main() -> int:

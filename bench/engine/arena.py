@@ -42,16 +42,12 @@ class Arena:
     folder: Path
 
     @contextmanager
-    def database(
-        self, contender: Contender, dialect: Dialect, order: Order, *, name: str | None = None
-    ) -> Iterator[Order]:
-        """The order with the address of a new database that has the contender's tables."""
-        name = name or contender.module
+    def database(self, name: str, dialect: Dialect, order: Order) -> Iterator[Order]:
+        """The order with the address of a new database, which has no tables yet."""
         match dialect:
             case Dialect.POSTGRESQL:
                 placed = replace(order, url=self.server.fresh(name))
                 try:
-                    contender.told("install", placed)
                     yield placed
                 finally:
                     self.server.drop(name)
@@ -60,7 +56,6 @@ class Arena:
                 place.mkdir()
                 placed = replace(order, url=f"sqlite:///{place / 'jobs.db'}")
                 try:
-                    contender.told("install", placed)
                     yield placed
                 finally:
                     shutil.rmtree(place)
@@ -69,8 +64,8 @@ class Arena:
         self, contender: Contender, order: Order, dialect: Dialect = Dialect.POSTGRESQL, *, processes: int = 1
     ) -> Turn:
         """Submit all jobs while no worker runs, bring the database to rest, then drain it."""
-        with self.database(contender, dialect, order) as placed:
-            contender.told("submit", placed)
+        with self.database(contender.module, dialect, order) as placed:
+            contender.told("install+submit", placed)
             if dialect is Dialect.SQLITE:
                 return Turn(drain(contender, placed, None, processes=processes), Kept(0, 0))
             self.server.settle(contender.module)

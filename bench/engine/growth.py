@@ -31,7 +31,8 @@ ACTIONS = {
 def speed(arena: Arena, scale: Scale, dialect: Dialect) -> list[Figure]:
     """Our store on a full database beside an empty one, turn by turn."""
     order = Order(url="", jobs=scale.probed, start=10 * (scale.finished + scale.dead))
-    with arena.database(contenders.STORE, dialect, order, name="full") as filled:
+    with arena.database("full", dialect, order) as filled:
+        contenders.STORE.told("install", filled)
         fill(filled.url, scale.finished, scale.dead)
         numbers = iter(range(order.start, 10**12, 2 * scale.probed))
 
@@ -39,7 +40,8 @@ def speed(arena: Arena, scale: Scale, dialect: Dialect) -> list[Figure]:
             return _probe(arena, replace(filled, start=next(numbers)), dialect)
 
         def on_empty() -> dict[str, float]:
-            with arena.database(contenders.STORE, dialect, order) as placed:
+            with arena.database("empty", dialect, order) as placed:
+                contenders.STORE.told("install", placed)
                 return _probe(arena, placed, dialect)
 
         taken = take_turns({"full": on_full, "empty": on_empty}, scale.rounds)

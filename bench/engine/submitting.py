@@ -33,9 +33,8 @@ def bulk(arena: Arena, scale: Scale) -> list[Figure]:
     order = Order(url="", jobs=scale.submitted, keyed=True)
 
     def submitted(who: Contender) -> float:
-        with arena.database(who, Dialect.POSTGRESQL, order) as placed:
-            # The first thousand make the pages and the plans that all others use.
-            return float(order.jobs / who.told("submit", placed))
+        with arena.database(who.module, Dialect.POSTGRESQL, order) as placed:
+            return float(order.jobs / who.told("install+submit", placed))
 
     rates = take_turns({who: partial(submitted, who) for who in (contenders.OURS, pgqueuer)}, scale.rounds)
     ours, theirs = (statistics.median(rates[who]) for who in (contenders.OURS, pgqueuer))
@@ -82,11 +81,12 @@ def _stamps(arena: Arena, who: Contender, samples: int) -> list[float]:
     stamps = arena.folder / "stamps"
     stamps.unlink(missing_ok=True)
     order = Order(url="", batch=10, stamps=str(stamps))
-    with arena.database(who, Dialect.POSTGRESQL, order) as placed, workers(who, [placed]):
-        who.told("stamp", replace(placed, jobs=1))
-        _stamped(stamps, 1)
-        who.told("stamp", replace(placed, jobs=WARM + samples))
-        return _stamped(stamps, 1 + WARM + samples)[-samples:]
+    with arena.database(who.module, Dialect.POSTGRESQL, order) as placed:
+        who.told("install+stamp", replace(placed, jobs=1))
+        with workers(who, [placed]):
+            _stamped(stamps, 1)
+            who.told("stamp", replace(placed, jobs=WARM + samples))
+            return _stamped(stamps, 1 + WARM + samples)[-samples:]
 
 
 def _stamped(stamps: Path, count: int) -> list[float]:

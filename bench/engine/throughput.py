@@ -22,6 +22,8 @@ STAGES = 3
 PROCRASTINATE_AT_ONCE = 20
 """Its fastest."""
 MILLISECOND = 0.001
+BUSY_AT_ONCE = 10
+"""Few, so that the clock begins soon after the first job does."""
 
 
 def staged(arena: Arena, scale: Scale) -> list[Figure]:
@@ -71,7 +73,7 @@ def bare(arena: Arena, scale: Scale) -> list[Figure]:
 
 def side_by_side(arena: Arena, scale: Scale) -> list[Figure]:
     """Two worker processes beside one, with stages that use the processor for a millisecond."""
-    order = Order(url="", jobs=scale.busy, stages=STAGES, spin=MILLISECOND)
+    order = Order(url="", jobs=scale.busy, stages=STAGES, spin=MILLISECOND, batch=BUSY_AT_ONCE)
     counted = take_turns(
         {number: partial(arena.turn, contenders.OURS, order, processes=number) for number in (1, 2)}, scale.rounds
     )
