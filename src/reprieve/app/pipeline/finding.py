@@ -26,9 +26,9 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
         if pipelines.setdefault(pipeline.name, pipeline) is not pipeline:
             raise UsageError(f"{target} holds two pipelines that are named {pipeline.name!r}; give one another name")
     if not pipelines:
-        kind = "module" if isinstance(found, ModuleType) else type(found).__name__
+        kind = "a module without one" if isinstance(found, ModuleType) else f"of type {type(found).__name__}"
         raise UsageError(
-            f"{target} holds no pipeline: it is a {kind}; name a reprieve.Pipeline, or a module or list of them"
+            f"{target} holds no pipeline: it is {kind}; name a reprieve.Pipeline, a list of them, or their module"
         )
     return pipelines
 
