@@ -20,7 +20,7 @@ from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Claim, Leave, Promote, Register, Renew, Wake
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
@@ -87,11 +87,8 @@ class Worker:
 
     async def work(self, *, until_idle: bool = False) -> None:
         """Work until stopped, or until no job is ready, scheduled or running."""
-        store = self._journal.store
-        if not await store.lock_for_work():
-            raise UsageError("another process works on this file already; others may submit and look")
-        await self._come(everybody=store.exclusive)
-        leave = store.subscribe(self._wake.set)
+        await self.come()
+        leave = self._journal.store.subscribe(self._wake.set)
         housekeeping = asyncio.create_task(self._keep_house(), name="reprieve-housekeeping")
         try:
             await self._claim_all(until_idle=until_idle)
@@ -103,11 +100,15 @@ class Worker:
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
-    async def _come(self, *, everybody: bool) -> None:
+    async def come(self) -> None:
+        """Take the right to work, get an id, take over from the dead, and wake what waited for this deployment."""
+        store = self._journal.store
+        if not await store.lock_for_work():
+            raise UsageError("another process works on this file already; others may submit and look")
         await self._time.synchronize()
         await self._register()
         await self._gates.refresh()
-        await take_over(self._runner, everybody=everybody)
+        await take_over(self._runner, everybody=store.exclusive)
         for pipeline in self._pipelines.values():
             mine = tuple(pipeline.keys())
             wake = Wake(prefix="upgrade:", unless=f"upgrade:{pipeline.fingerprint}", stages=mine, now=self._time.now())
@@ -132,6 +133,10 @@ class Worker:
         await self._settle(self._settings.lease)
         housekeeping.cancel()
         await asyncio.wait([housekeeping])
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Go, unless something still runs: then the lease has to run out."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._journal.workers.discard(self._runner.worker_id)
         if not self._running:
@@ -175,16 +180,23 @@ class Worker:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), seconds)
         if due is not None and due <= self._time.now():
-            await self._promote()
+            await self.promote()
 
     async def _is_idle(self) -> bool:
         """Nothing runs, nothing is due later, nobody is suspected."""
         if self._running or self._suspects:
             return False
-        promoted = await self._promote()
+        promoted = await self.promote()
         return not promoted and self._due is None and not self._running
 
     async def _claim(self, wanted: int, *, suspects: bool = False) -> int:
+        leases = await self.claim(wanted, suspects=suspects)
+        for lease in leases:
+            self._start(lease)
+        return len(leases)
+
+    async def claim(self, wanted: int, *, suspects: bool = False) -> tuple[Lease, ...]:
+        """Lease up to so many jobs, or one suspect; whoever calls this has to run them."""
         claim = Claim(
             worker_id=self._runner.worker_id, capacity=wanted, stages=self._limits(wanted), now=self._time.now(),
             suspects=suspects, holding=frozenset(self._running) if self._claim_unknown else None,
@@ -193,12 +205,10 @@ class Worker:
             claimed = await self._journal.ask(claim)
         except StoreUnavailableError as error:
             self._claim_unknown = self._claim_unknown or error.outcome_unknown
-            return 0
+            return ()
         self._claim_unknown = False
         self._suspects = claimed.suspects
-        for lease in claimed.leases:
-            self._start(lease)
-        return len(claimed.leases)
+        return claimed.leases
 
     def _limits(self, wanted: int) -> dict[tuple[str, str], int]:
         """How many of each stage: no more than it may run at once."""
@@ -277,9 +287,10 @@ class Worker:
         while True:
             try:
                 await self._renew()
-                await self._promote()
+                await self.promote()
                 await self._gates.refresh()
-                await self._probe()
+                async for lease in self.probes():
+                    self._start(lease, probe=True)
                 if ticks % 4 == 3:  # noqa: PLR2004 - once in a lease or so
                     await take_over(self._runner)
             except StoreUnavailableError as error:
@@ -314,7 +325,8 @@ class Worker:
         for running in tuple(self._running.values()):
             running.stop(Why.LEASE)
 
-    async def _promote(self) -> int:
+    async def promote(self) -> int:
+        """Make ready what is due; says how many."""
         promoted = await self._journal.ask(
             Promote(now=self._time.now(), limit=_PROMOTED_AT_ONCE), patience=self._settings.lease / 2
         )
@@ -323,8 +335,8 @@ class Worker:
             self._wake.set()
         return promoted.count
 
-    async def _probe(self) -> None:
-        """Send one job through each open breaker whose hold is over, if the fleet gives us the right to."""
+    async def probes(self) -> AsyncIterator[Lease]:
+        """One job for each open breaker whose hold is over, if the fleet gives us the right to send it through."""
         now = self._time.now()
         for key in self._gates.to_probe(self._keys, now):
             if self._stopping.is_set() or not await self._gates.probe(key, until=now + self._settings.lease, now=now):
@@ -332,6 +344,6 @@ class Worker:
             claim = Claim(worker_id=self._runner.worker_id, capacity=1, stages={key: 1}, now=now, probe=True)
             claimed = await self._journal.ask(claim)
             for lease in claimed.leases:
-                self._start(lease, probe=True)
+                yield lease
             if not claimed.leases:
                 await self._gates.give_back(key, now)
