@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from random import random
 from typing import TYPE_CHECKING, Any, Self
 
 from reprieve.app.clock import SystemClock
@@ -15,10 +16,11 @@ from reprieve.app.worker import Worker, WorkerSettings
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from reprieve.app.pipeline import Pipeline
+    from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Keeper, Reader
@@ -153,6 +155,20 @@ class App:
         if not pipelines:
             raise UsageError("work needs a pipeline, or several")
         settings = WorkerSettings(concurrency=concurrency, lease=lease, grace=grace, poll=poll)
+        async with self._worker(pipelines, settings) as worker:
+            with _signals(worker.stop) if signals else nullcontext():
+                await worker.work(until_idle=until_idle)
+
+    @asynccontextmanager
+    async def _worker(
+        self,
+        pipelines: Sequence[Pipeline],
+        settings: WorkerSettings,
+        *,
+        draw: Callable[[], float] = random,
+        watch: Callable[[int, BaseException, Failure], None] | None = None,
+    ) -> AsyncIterator[Worker]:
+        """A worker for these pipelines that has not come yet, with processes where a stage of theirs needs them."""
         by_name = {pipeline.name: pipeline for pipeline in pipelines}
         if len(by_name) < len(pipelines):
             raise UsageError("two of the pipelines have the same name")
@@ -161,13 +177,12 @@ class App:
         isolator = None
         if self._make_isolator is not None and any(stage.isolated for each in pipelines for stage in each.stages):
             isolator = self._make_isolator()
-        worker = Worker(
-            self.journal, by_name, settings=settings, clock=self._clock, digest_key=self._digest_key, isolator=isolator,
-            accepted_before=lambda job_id, stage: asyncio.to_thread(self._reader.accepted_before, job_id, stage),
-        )  # fmt: skip
         try:
-            with _signals(worker.stop) if signals else _nothing():
-                await worker.work(until_idle=until_idle)
+            yield Worker(
+                self.journal, by_name, settings=settings, clock=self._clock, digest_key=self._digest_key, isolator=isolator,
+                accepted_before=lambda job_id, stage: asyncio.to_thread(self._reader.accepted_before, job_id, stage),
+                draw=draw, watch=watch,
+            )  # fmt: skip
         finally:
             if isolator is not None:
                 await isolator.close()
@@ -183,8 +198,3 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for each in _SIGNALS:
             loop.remove_signal_handler(each)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield

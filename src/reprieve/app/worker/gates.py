@@ -70,6 +70,11 @@ class Gates:
             and (view.probe_until is None or view.probe_until <= now)
         ]
 
+    def openings(self, keys: Iterable[Key], now: float) -> list[float]:
+        """When the holds of these stages end; a paused stage waits for a person."""
+        views = [view for key in keys if (view := self._views.get(key)) is not None and not view.paused]
+        return [view.held_until for view in views if view.held_until is not None and view.held_until > now]
+
     async def probe(self, key: Key, *, until: float, now: float) -> bool:
         """Ask for the one right to try."""
         self._set(key, probe_until=until)

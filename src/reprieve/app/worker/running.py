@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline, Stage
     from reprieve.app.worker.gates import Gates
     from reprieve.core.decide import Decision
+    from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
     from reprieve.ports.intents import Lease
     from reprieve.ports.isolation import Isolator
@@ -135,6 +136,8 @@ class Runner:
     """For stages of dead workers that this one does not know."""
     stopping: bool = False
     limits: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict)
+    watch: Callable[[int, BaseException, Failure], None] | None = None
+    """Shown what a stage of a job raised, and the verdict on it; for tests."""
 
     async def run(self, running: Running) -> None:
         """Take a job as far as it goes; never raises but for what ends the worker."""
@@ -263,6 +266,8 @@ class Runner:
     async def _failed(self, running: Running, stage: Stage, exc: BaseException) -> None:
         now, trial = self.now(), self._trial(running, stage)
         judged = judge(exc, stage.profile, stage.name, now)
+        if self.watch is not None:
+            self.watch(running.lease.job_id, exc, judged.failure)
         if judged.cause is not Cause.HANDLER:
             running.free_slot()
             _, intent = verdict(_alone(trial), judged, now=now, draw=self.draw(), key=self.digest_key)

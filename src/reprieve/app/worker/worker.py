@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
     from reprieve.app.worker.settings import WorkerSettings
+    from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
     from reprieve.ports.intents import Lease
     from reprieve.ports.isolation import Isolator
@@ -37,7 +38,7 @@ _PROMOTED_AT_ONCE: Final = 1000
 class Worker:
     """One worker of a process; runs until it is stopped, or until nothing is left to do."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a table of parts, nearly all by keyword
         self,
         journal: Journal,
         pipelines: Mapping[str, Pipeline],
@@ -47,6 +48,8 @@ class Worker:
         digest_key: bytes,
         isolator: Isolator | None = None,
         accepted_before: Callable[[int, str], Awaitable[bool]] | None = None,
+        draw: Callable[[], float] = random.random,
+        watch: Callable[[int, BaseException, Failure], None] | None = None,
     ) -> None:
         self._journal, self._settings, self._clock = journal, settings, clock
         self._loop = asyncio.get_running_loop()
@@ -66,10 +69,11 @@ class Worker:
         self._exit: BaseException | None = None
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="reprieve-stage")
         self._runner = Runner(
-            journal=journal, pipelines=self._pipelines, gates=self._gates, now=self._time.now, draw=random.random,
+            journal=journal, pipelines=self._pipelines, gates=self._gates, now=self._time.now, draw=draw,
             digest_key=digest_key, worker_id=0, isolator=isolator, accepted_before=accepted_before,
             fallback=resolve("criticizer"),
             threads=self._threads,
+            watch=watch,
             limits={
                 (stage.pipeline, stage.name): asyncio.Semaphore(stage.concurrency)
                 for pipeline in self._pipelines.values()
@@ -182,6 +186,11 @@ class Worker:
         if due is not None and due <= self._time.now():
             await self.promote()
 
+    def next_due(self) -> float | None:
+        """When what cannot be done now may be: something that is scheduled, or a hold that ends; None where nothing is."""
+        moments = self._gates.openings(self._keys, self._time.now())
+        return min([*moments, *([] if self._due is None else [self._due])], default=None)
+
     async def _is_idle(self) -> bool:
         """Nothing runs, nothing is due later, nobody is suspected."""
         if self._running or self._suspects:
@@ -237,6 +246,12 @@ class Worker:
         running.task = self._loop.create_task(self._runner.run(running))
         running.task.add_done_callback(partial(self._ended, running))
         return running
+
+    async def run(self, lease: Lease, *, probe: bool = False) -> None:
+        """Run a claimed job as far as it goes, in the calling task."""
+        running = Running(lease, self._runner, loop=self._loop, release=lambda: None, probe=probe)
+        running.task = asyncio.current_task()
+        await self._runner.run(running)
 
     def _free_slot(self) -> None:
         self._executing -= 1
