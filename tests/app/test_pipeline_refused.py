@@ -88,6 +88,7 @@ def test_a_bound_method_can_be_a_stage():
         ("fetch", {}, "a stage is a function, not 'fetch': write @pipeline.stage.name="),
         (Change, {}, "a stage is a function"),
         (functools.partial(plain), {}, "a stage is a function"),
+        (Service.method, {}, "is a method that nobody is bound to: declare it on an instance"),
     ],
 )
 def test_what_cannot_run_is_refused(function, options, message):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pickle
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from reprieve.app.judging import classify
 from reprieve.app.pipeline import Job, Pipeline
 from reprieve.app.pipeline.values import TypeCodec
-from reprieve.errors import Misfit
+from reprieve.errors import Misfit, ResultError
 from reprieve.ports.intents import StoredResult
 
 
@@ -223,3 +224,35 @@ def test_a_misfit_travels_and_is_judged_as_data():
     assert (copy.stage, copy.problem, str(copy)) == ("fetch", "does not fit", "fetch: does not fit")
     failure = classify(copy)
     assert (failure.error_class, failure.retryable) == ("SCHEMA_INVALID", False)
+
+
+def test_the_stage_after_is_the_next_declared():
+    pipeline = declared()
+    fetch, llm, notify = pipeline.stages
+    assert (pipeline.after(fetch), pipeline.after(llm), pipeline.after(notify)) == (llm, notify, None)
+
+
+def test_a_result_is_read_by_the_name_of_its_stage():
+    pipeline = declared(was="get")
+    codec = TypeCodec.of(Diff)
+    data = codec.encode(Diff("a", "py"))
+    assert pipeline.decode_result("get", data, codec.fingerprint) == Diff("a", "py")
+    pipeline.upgrade("fetch")(lambda old: {**old, "language": "unknown"})
+    assert pipeline.decode_result("fetch", data, "v1:older") == Diff("a", "unknown")
+    with pytest.raises(Misfit, match="send: is no stage of this pipeline"):
+        pipeline.decode_result("send", data, codec.fingerprint)
+
+
+def test_a_plain_wrapper_around_an_async_function_is_told_what_to_do():
+    pipeline = Pipeline("p")
+
+    async def work(job): ...
+
+    @functools.wraps(work)
+    def wrapper(job):
+        return work(job)
+
+    pipeline.stage(wrapper)
+    assert pipeline.first.asynchronous is False
+    with pytest.raises(ResultError, match="work returned a coroutine: what wraps it has to be async too"):
+        pipeline.first.encode(pipeline.first.function(None))

@@ -323,6 +323,7 @@ def test_the_refusal_is_the_one_that_was_asked_for():
         TypeCodec.of(int).encode("x", "what came")
 
 
+@pytest.mark.spec("CRIT-1.5")
 def test_a_refused_result_is_judged_as_data_that_no_retry_mends():
     with pytest.raises(ResultError) as caught:
         TypeCodec.of(int).encode("x")

@@ -99,6 +99,7 @@ class Pipeline:
         self._by_name: dict[str, Stage] = {}
         self._upgrades: dict[str, Upgrade] = {}
         self._payload: Any = inspect.Parameter.empty
+        self._codec: TypeCodec[Any] | None = None
 
     def __repr__(self) -> str:
         return f"<Pipeline {self.name}: {' -> '.join(stage.name for stage in self.stages) or 'no stages'}>"
@@ -154,7 +155,9 @@ class Pipeline:
     @property
     def payload(self) -> TypeCodec[Any]:
         """The payload's type, from `Job[...]`."""
-        return TypeCodec.of(self._payload, error=PayloadError)
+        if self._codec is None:
+            self._codec = TypeCodec.of(self._payload, error=PayloadError)
+        return self._codec
 
     @property
     def fingerprint(self) -> str:
@@ -264,7 +267,7 @@ class Pipeline:
                 f"{where} takes a Job[{codec.name}], but the stages before it a Job[{self.payload.name}]: all stages "
                 "of a pipeline get the same payload"
             )
-        self._payload = payload
+        self._payload, self._codec = payload, None
 
 
 def _flag(what: str, value: object) -> bool:

@@ -151,6 +151,10 @@ def read_face(where: str, function: Callable[..., Any], namespace: Mapping[str, 
         each.replace(annotation=hints.get(each.name, _EMPTY))
         for each in inspect.signature(function).parameters.values()
     ]
+    if parameters and parameters[0].name in {"self", "cls"}:
+        raise UsageError(
+            f"{where} is a method that nobody is bound to: declare it on an instance, `stage(service.method)`"
+        )
     if not parameters or parameters[0].kind not in _POSITIONAL:
         raise UsageError(
             f"{where}: its first parameter is the job: write `def {function.__name__}(job: reprieve.Job[...])`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
 from reprieve.errors import Misfit, ResultError
@@ -72,6 +73,9 @@ class Stage:
         try:
             data = self.result.encode(value, f"the result of {self.name}")
         except ResultError as error:
+            if iscoroutine(value):
+                value.close()
+                raise ResultError(f"{self.name} returned a coroutine: what wraps it has to be async too") from None
             if self.repairable:
                 error.error_class = "OUTPUT_INVALID"
             raise
