@@ -6,7 +6,7 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import and_, bindparam, delete, select, update
 
 from reprieve.adapters.sql import schema
 from reprieve.adapters.sql.engine import Database
@@ -50,27 +50,20 @@ class SqlKeeper:
 
     def prune(self, *, before: float, pipeline: str | None, limit: int, dry: bool, after: int = 0) -> Pruned:
         """Of the next `limit` jobs that are over, remove those that ended before; never one whose dead letter is open."""
-        pinned = select(dead_letters.c.job_id).where(
-            dead_letters.c.job_id == outcomes.c.job_id, dead_letters.c.state.not_in(_CLOSED)
-        )
         # By id, and not by time: no index on the time has to be kept up for it with every job that ends.
         following = (
-            select(
-                outcomes.c.job_id,
-                outcomes.c.finished_at,
-                jobs.c.created_at,
-                jobs.c.pipeline,
-                pinned.exists().label("pinned"),
-            )
-            .outerjoin_from(outcomes, jobs, jobs.c.id == outcomes.c.job_id)
+            select(outcomes.c.job_id, outcomes.c.finished_at, jobs.c.created_at, jobs.c.pipeline)
+            # Said of both: PostgreSQL would walk through all jobs up to there.
+            .outerjoin_from(outcomes, jobs, and_(jobs.c.id == outcomes.c.job_id, jobs.c.id > after))
             .where(outcomes.c.job_id > after)
             .order_by(outcomes.c.job_id)
             .limit(limit)
         )
         with self._database.transaction() as connection:
             rows = connection.execute(following).all()
-            due = [row for row in rows if row.finished_at < before and pipeline in (None, row.pipeline)]
-            gone = [row.job_id for row in due if not row.pinned]
+            due = [row.job_id for row in rows if row.finished_at < before and pipeline in (None, row.pipeline)]
+            pinned = _pinned(connection, due)
+            gone = [job_id for job_id in due if job_id not in pinned]
             if not dry:
                 for column in _OF_A_JOB:
                     for some in _chunks(gone):
@@ -110,6 +103,16 @@ class SqlKeeper:
     def upgrade(self) -> None:
         """Make the tables, or bring them up to date."""
         schema.upgrade(self._url)
+
+
+def _pinned(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Those whose dead letter is still open."""
+    if not ids:
+        return set()
+    nearby = select(dead_letters.c.job_id).where(
+        dead_letters.c.job_id.between(ids[0], ids[-1]), dead_letters.c.state.not_in(_CLOSED)
+    )
+    return set(connection.scalars(nearby))
 
 
 def _refuse_open(connection: Connection, ids: Sequence[int]) -> None:
