@@ -60,7 +60,10 @@ def _command(module: str, action: str, order: Order) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(BENCH), "PYTHONWARNINGS": "ignore"}
+    """Everything is compiled once, as where it is installed; some environments forbid that for sources."""
+    bytecode = str(Path(sys.prefix) / ".bench-bytecode")
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPYCACHEPREFIX": bytecode, "PYTHONPATH": str(BENCH), "PYTHONWARNINGS": "ignore"}
 
 
 @contextmanager
