@@ -125,11 +125,11 @@ class App:
             for place, item in enumerate(items)
         ]
         chunks = [intents[at : at + _AT_ONCE] for at in range(0, len(intents), _AT_ONCE)]
-        answered = await asyncio.gather(*[self.journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks])
-        answers = [answer for chunk in answered for answer in chunk]
+        answers = [self.journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks]
         return [
-            reply_to(intent, answer, app=self, pipeline=pipeline)
-            for intent, answer in zip(intents, answers, strict=True)
+            reply_to(intent, reply, app=self, pipeline=pipeline)
+            for chunk, answer in zip(chunks, answers, strict=True)
+            for intent, reply in zip(chunk, await answer, strict=True)
         ]
 
     async def wait(self, job_id: int, *, timeout: float | None = None, pipeline: Pipeline | None = None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.core.backoff import LONGEST, require_number, require_whole
+from reprieve.core.value import value
 from reprieve.errors import SubmitError, UsageError
 from reprieve.ports.intents import KeyTaken, Submit, Submitted, VersionTooLow
 
@@ -33,7 +34,7 @@ class Item:
     run_at: float | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Submission:
     """The job that there is now, and whether it is new."""
 

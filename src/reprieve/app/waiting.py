@@ -54,7 +54,7 @@ class Waiter:
             raise JobTimeoutError(f"job {job_id} is not over after {timeout:g} s: it is {status}", job_id=job_id, status=status) from None  # fmt: skip
         finally:
             self._forget(job_id, future)
-        return _value(ending, pipeline)
+        return value_of(ending, pipeline)
 
     def _forget(self, job_id: int, future: asyncio.Future[Ending]) -> None:
         futures = self._waiting.get(job_id, [])
@@ -76,7 +76,8 @@ class Waiter:
             poll = min(1.5 * poll, _LONGEST_POLL)
 
 
-def _value(ending: Ending, pipeline: Pipeline | None) -> Any:  # noqa: ANN401 - the job's own result
+def value_of(ending: Ending, pipeline: Pipeline | None) -> Any:  # noqa: ANN401 - the job's own result
+    """What a job that has succeeded left, of its own type where the pipeline is known; else `JobFailedError`."""
     if ending.status is not JobStatus.SUCCEEDED:
         why = (
             f"{ending.error_class}: {ending.message}" if ending.error_class else ending.reason or "no reason was given"

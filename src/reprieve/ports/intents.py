@@ -7,9 +7,10 @@ store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
+
+from reprieve.core.value import value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,7 @@ class Written(StrEnum):
     """A checkpoint was written, and somebody asked to cancel the job: it must not go on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Counters:
     """Attempts of the job's current stage by what ended them, since its budget was opened."""
 
@@ -68,7 +69,7 @@ class Counters:
 # --- submitting -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Submit:
     """Create a job, or find the one that has its key or its (pipeline, subject, version)."""
 
@@ -90,7 +91,7 @@ class Submit:
     """Open jobs of the same subject with a lower version that stand at one of these stages are cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Submitted:
     """The job that there is now."""
 
@@ -102,14 +103,14 @@ class Submitted:
     superseded: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class KeyTaken:
     """Refused: the key belongs to a job of another pipeline."""
 
     pipeline: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class VersionTooLow:
     """Refused: the subject has a version that is as high or higher."""
 
@@ -119,7 +120,7 @@ class VersionTooLow:
 # --- claiming ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Claim:
     """Lease up to `capacity` jobs: higher priority first, then the lower id."""
 
@@ -136,7 +137,7 @@ class Claim:
     """After a claim whose outcome is unknown: the jobs that the worker knows it has; others leased to it are returned first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StoredResult:
     """What a stage left behind."""
 
@@ -146,7 +147,7 @@ class StoredResult:
     codec: int = CODEC_JSON
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Lease:
     """A claimed job: all that is needed to run its stage."""
 
@@ -170,7 +171,7 @@ class Lease:
     """Of the stages before, in the order they were written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Claimed:
     """What a claim got."""
 
@@ -179,7 +180,7 @@ class Claimed:
     """There are suspects that this worker could run alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Promote:
     """Make scheduled jobs ready whose time has come; suspects where a worker died on them."""
 
@@ -187,7 +188,7 @@ class Promote:
     limit: int = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Promoted:
     """How many became ready, and when the next one is due."""
 
@@ -198,7 +199,7 @@ class Promoted:
 # --- what a worker says about its jobs --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Checkpoint:
     """A stage is done; the job goes on to the next under the same lease, with a fresh budget."""
 
@@ -213,7 +214,7 @@ class Checkpoint:
     finished_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Finish:
     """The last stage is done: the job has succeeded."""
 
@@ -227,7 +228,7 @@ class Finish:
     finished_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AttemptRecord:
     """One attempt that failed, as it is kept: sanitized."""
 
@@ -259,7 +260,7 @@ class AttemptRecord:
     retry_at: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Retry:
     """Try again, not before `run_at`."""
 
@@ -274,7 +275,7 @@ class Retry:
     """For callers who run their own loop: applies while the fence holds, though nobody has a lease."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DeadLetterRecord:
     """What is kept of a job that was given up (CRIT-4); sanitized. The first failure's time is taken from the attempts."""
 
@@ -300,7 +301,7 @@ class DeadLetterRecord:
     last_failure_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Bury:
     """Give the job up: dead letter and end of the job in one transaction."""
 
@@ -313,7 +314,7 @@ class Bury:
     unleased: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SetAside:
     """Neither retried nor dead: `skipped` ends the job, `needs_review` waits for a person."""
 
@@ -326,7 +327,7 @@ class SetAside:
     unleased: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Await:
     """Give the lease back and wait, costing nothing, until somebody wakes what waits on this."""
 
@@ -336,7 +337,7 @@ class Await:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Release:
     """Give the lease back: ready (or suspect, by the counters) again at once, or at `run_at`; the stage stays as it is."""
 
@@ -347,7 +348,7 @@ class Release:
     run_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Remember:
     """Keep a durable memo of a stage; the first value under a key stays."""
 
@@ -359,7 +360,7 @@ class Remember:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Complete:
     """End a job that nobody has leased, as succeeded: for callers who run their own loop."""
 
@@ -371,7 +372,7 @@ class Complete:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Stop:
     """The worker has stopped a job that somebody asked to cancel."""
 
@@ -383,7 +384,7 @@ class Stop:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Cancel:
     """End a job now, or ask its worker to stop it."""
 
@@ -404,7 +405,7 @@ class Cancelled(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Wake:
     """Make waiting jobs ready again whose `waits_on` begins so, but for those that wait on exactly `unless`."""
 
@@ -414,7 +415,7 @@ class Wake:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Pause:
     """Let nobody claim this stage until it is resumed."""
 
@@ -425,7 +426,7 @@ class Pause:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Resume:
     """Let a paused or held stage go on, its breaker closed."""
 
@@ -438,7 +439,7 @@ class Resume:
 # --- outages ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Hold:
     """Let nobody claim this stage before `until`; with `opens` only a probe may after that. Never shortens a hold."""
 
@@ -451,7 +452,7 @@ class Hold:
     opens: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Close:
     """The upstream answers again: close the breaker."""
 
@@ -460,7 +461,7 @@ class Close:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Probe:
     """Ask for the right to send one job through an open breaker whose hold is over; one holder at a time."""
 
@@ -474,7 +475,7 @@ class Probe:
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Register:
     """A worker comes: it gets an id of its own, and its stages are known from now on."""
 
@@ -486,7 +487,7 @@ class Register:
     expires_at: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Renew:
     """A worker lives; refused once its row is gone."""
 
@@ -496,7 +497,7 @@ class Renew:
     stopping: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Renewed:
     """Whether the worker is still known, and which of its jobs are to be cancelled."""
 
@@ -504,14 +505,14 @@ class Renewed:
     cancel: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Leave:
     """A worker goes; it holds no leases any more."""
 
     worker_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Lost:
     """A worker is known to be dead, or its lease to have run out: how it ended."""
 
@@ -520,7 +521,7 @@ class Lost:
     now: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LostWorker:
     """A worker that no longer renews, and whose jobs have to be taken over."""
 

@@ -52,7 +52,7 @@ async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) 
     trial = Trial(
         lease=lease, stage=lease.stage, profile=_profile(runner.pipelines, lease, runner.fallback), counters=lease.counters,
         started_at=now if lease.opened_at is None else lease.opened_at, worker_id=worker.worker_id, idempotent=True,
-        opened_at=now if lease.opened_at is None else lease.opened_at, proven=lease.alone or cause not in _KILLERS,
+        opened_at=now if lease.opened_at is None else lease.opened_at, proven=lease.alone,
     )  # fmt: skip
     judged = lost(f"worker {worker.name} was lost: {cause}", cause, lease.stage)
     decision, intent = verdict(trial, judged, now=now, draw=runner.draw(), key=runner.digest_key)
@@ -61,9 +61,6 @@ async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) 
         await runner.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=now))
         return
     await runner.journal.ask(intent)
-
-
-_KILLERS: Final = frozenset({Cause.CRASH, Cause.OUT_OF_MEMORY})
 
 
 def _profile(pipelines: Mapping[str, Pipeline], lease: Lease, fallback: Profile) -> Profile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reprieve.app.judging import classify
 from reprieve.app.redaction import redact_exception
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
     from reprieve.ports.intents import Counters, Lease
+
+
+_KILLERS: Final = frozenset({Cause.CRASH, Cause.OUT_OF_MEMORY})
+"""What takes a process down, and with it the jobs beside the one that did it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +96,7 @@ def verdict(
     if free:
         history = replace(history, attempts=1, started=now)
     decision = decide(judged.failure, history, trial.profile, now=now, draw=draw)
-    if isinstance(decision, DeadLetter | Abort) and not trial.proven:
+    if isinstance(decision, DeadLetter | Abort) and judged.cause in _KILLERS and not trial.proven:
         policy = trial.profile.policy_for(judged.failure).name
         decision = RetryAt(reason=Reason.RESUME, at=now, delay=0.0, attempt=attempts, budget=attempts, policy=policy)
     if isinstance(decision, RetryAt) and decision.at < not_before:

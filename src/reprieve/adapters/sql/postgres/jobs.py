@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from reprieve.adapters.sql.postgres import statements as sql
+from reprieve.adapters.sql.postgres.arrays import BigInts, Blobs, Floats, Ints, Texts
 from reprieve.core.lifecycle import JobStatus
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
@@ -13,7 +14,7 @@ from reprieve.ports.intents import Written
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reprieve.adapters.sql.postgres.link import Cursor
+    from reprieve.adapters.sql.postgres.link import Asking, Cursor
 
 _OF = {True: Written.APPLIED, False: Written.STALE}
 
@@ -23,14 +24,14 @@ async def finish(cursor: Cursor, intents: list[i.Finish], again: bool) -> Sequen
     await cursor.execute(
         sql.FINISH,
         (
-            [each.job_id for each in intents],
-            [each.fence for each in intents],
-            [each.stage for each in intents],
-            [each.result for each in intents],
-            [each.result_type for each in intents],
-            [each.attempt for each in intents],
-            [each.started_at for each in intents],
-            [each.finished_at for each in intents],
+            BigInts([each.job_id for each in intents]),
+            BigInts([each.fence for each in intents]),
+            Texts([each.stage for each in intents]),
+            Blobs([each.result for each in intents]),
+            Texts([each.result_type for each in intents]),
+            Ints([each.attempt for each in intents]),
+            Floats([each.started_at for each in intents]),
+            Floats([each.finished_at for each in intents]),
         ),
     )
     done = {row[0] for row in await cursor.fetchall()}
@@ -46,15 +47,15 @@ async def checkpoint(cursor: Cursor, intents: list[i.Checkpoint], again: bool) -
     await cursor.execute(
         sql.CHECKPOINT,
         (
-            [each.job_id for each in intents],
-            [each.fence for each in intents],
-            [each.stage for each in intents],
-            [each.next_stage for each in intents],
-            [each.result for each in intents],
-            [each.result_type for each in intents],
-            [each.attempt for each in intents],
-            [each.started_at for each in intents],
-            [each.finished_at for each in intents],
+            BigInts([each.job_id for each in intents]),
+            BigInts([each.fence for each in intents]),
+            Texts([each.stage for each in intents]),
+            Texts([each.next_stage for each in intents]),
+            Blobs([each.result for each in intents]),
+            Texts([each.result_type for each in intents]),
+            Ints([each.attempt for each in intents]),
+            Floats([each.started_at for each in intents]),
+            Floats([each.finished_at for each in intents]),
         ),
     )
     done = {row[0]: Written.CANCELLED if row[1] else Written.APPLIED for row in await cursor.fetchall()}
@@ -142,7 +143,7 @@ async def cancel(cursor: Cursor, intents: list[i.Cancel], again: bool) -> Sequen
     return [await cancel_one(cursor, each) for each in intents]
 
 
-async def cancel_one(cursor: Cursor, wanted: i.Cancel) -> i.Cancelled:
+async def cancel_one(cursor: Asking, wanted: i.Cancel) -> i.Cancelled:
     """End a job that nobody runs, or ask its worker."""
     values = asdict(wanted)
     for statement, answer in (

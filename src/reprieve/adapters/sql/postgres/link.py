@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import psycopg
 from psycopg.rows import tuple_row
 
+from reprieve.adapters.sql.postgres.arrays import register
 from reprieve.adapters.sql.postgres.statements import SESSION
 from reprieve.errors import StoreError, StoreRefusedError, StoreUnavailableError
 
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
     from reprieve.adapters.sql.address import PostgresAddress
 
 Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+class Asking(Protocol):
+    """What submissions need of a cursor; a connection of another driver can have it too."""
+
+    async def execute(self, query: str, params: Any = None, /) -> Any:  # noqa: ANN401 - as drivers have it
+        """Run a statement."""
+        ...
+
+    async def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row."""
+        ...
+
+    async def fetchall(self) -> list[tuple[Any, ...]]:
+        """The rows that are left."""
+        ...
+
 
 _CONNECT_SECONDS: Final = 10
 _PASSING: Final = ("08", "53", "57", "40", "55", "25006", "58")
@@ -43,6 +61,7 @@ class Link:
                 self._address.url, autocommit=True, prepare_threshold=0, row_factory=tuple_row,
                 application_name="reprieve", **timeout,
             )  # fmt: skip
+            register(self._connection)
             if self._session:
                 await self._connection.execute(self._session, prepare=False)
             self._cursor = self._connection.cursor(binary=True)

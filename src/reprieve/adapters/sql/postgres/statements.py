@@ -23,26 +23,37 @@ WITH given AS MATERIALIZED (
 ),"""
 
 # Ids in the order of the call, rows in the order of the keys: two batches with the same keys cannot lock each other out.
-SUBMIT: Final = f"""{_GIVEN_JOBS}
+_MADE: Final = """
 made AS (
   INSERT INTO jobs (id, idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority)
-  SELECT id, key, pipeline, stage, payload, payload_type, to_timestamp(created_at), priority FROM given
+  SELECT id, key, {columns} FROM given
   ORDER BY key COLLATE "C"
-  ON CONFLICT DO NOTHING
+  ON CONFLICT (idempotency_key) DO NOTHING
   RETURNING id, idempotency_key, pipeline, first_stage, priority
 ), queued AS (
   INSERT INTO queue (job_id, pipeline, stage, priority, state)
   SELECT id, pipeline, first_stage, priority, 0 FROM made
 )
 SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
-"""  # noqa: S608 - assembled from constants
+"""
+SUBMIT: Final = _GIVEN_JOBS + _MADE.format(
+    columns="pipeline, stage, payload, payload_type, to_timestamp(created_at), priority"
+)
+
+# A bulk submission differs in keys and payloads only: the rest travels once.
+SUBMIT_ALIKE: Final = """
+WITH given AS MATERIALIZED (
+  SELECT nextval('jobs_id_seq') AS id, g.* FROM unnest(%(keys)b::text[], %(payloads)b::bytea[]) AS g(key, payload)
+),""" + _MADE.format(  # noqa: S608 - assembled from constants
+    columns="%(pipeline)b, %(stage)b, payload, %(payload_type)b, to_timestamp(%(created_at)b), %(priority)b::int"
+)
 
 SUBMIT_LATER: Final = f"""{_GIVEN_JOBS}
 made AS (
   INSERT INTO jobs (id, idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority)
   SELECT id, key, pipeline, stage, payload, payload_type, to_timestamp(created_at), priority FROM given
   ORDER BY key COLLATE "C"
-  ON CONFLICT DO NOTHING
+  ON CONFLICT (idempotency_key) DO NOTHING
   RETURNING id, idempotency_key
 ), queued AS (
   INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
-from reprieve.adapters.sql import schema
+from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import PostgresAddress, parse
 from reprieve.adapters.sql.postgres import claiming, jobs, operating, submitting
 from reprieve.adapters.sql.postgres import statements as sql
@@ -69,6 +70,8 @@ class PostgresStore:
         self._link = Link(address)
         self._listener = Listener(address)
         self._turn = asyncio.Lock()
+        self._key: bytes | None = None
+        self._guests: WeakSet[object] = WeakSet()
 
     async def open(self) -> None:
         """Connect, and refuse a schema that does not fit."""
@@ -87,8 +90,10 @@ class PostgresStore:
 
     async def digest_key(self) -> bytes:
         """Made with the tables."""
-        rows = await self._read("SELECT value FROM meta WHERE key = 'digest_key'", {})
-        return bytes.fromhex(rows[0][0]) if rows else b""
+        if self._key is None:
+            rows = await self._read("SELECT value FROM meta WHERE key = 'digest_key'", {})
+            self._key = bytes.fromhex(rows[0][0]) if rows else b""
+        return self._key
 
     async def now(self) -> float:
         """The server's clock, unless a test brought its own."""
@@ -110,6 +115,13 @@ class PostgresStore:
             else:
                 await self._transaction(cursor, intents, groups, answers, again=again)
         return answers  # type: ignore[return-value]  # every place has been filled
+
+    async def submit_through(
+        self, connection: object, intents: Sequence[i.Submit]
+    ) -> Sequence[i.Submitted | i.KeyTaken | i.VersionTooLow]:
+        """Submit on somebody's own connection; workers are told when its transaction commits."""
+        async with guest.on_postgres(connection, key=await self.digest_key(), known=self._guests) as cursor:
+            return await submitting.submit(cursor, list(intents), again=False)
 
     @staticmethod
     def _is_one_statement(intents: Sequence[i.Intent]) -> bool:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from reprieve.adapters.sql.postgres import statements as sql
+from reprieve.adapters.sql.postgres.arrays import Blobs, Floats, Ints, MaybeFloats, Texts
 from reprieve.adapters.sql.postgres.jobs import cancel_one
 from reprieve.ports import intents as i
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reprieve.adapters.sql.postgres.link import Cursor
+    from reprieve.adapters.sql.postgres.link import Asking
 
     Reply = i.Submitted | i.KeyTaken | i.VersionTooLow
 
 
-async def submit(cursor: Cursor, intents: list[i.Submit], again: bool) -> Sequence[Reply]:  # noqa: FBT001 - a handler's shape
+async def submit(cursor: Asking, intents: list[i.Submit], again: bool) -> Sequence[Reply]:  # noqa: FBT001 - a handler's shape
     """Create jobs, or find those that are there."""
     replies: list[Reply | None] = [None] * len(intents)
     plain = [place for place, each in enumerate(intents) if each.subject is None]
@@ -38,7 +39,7 @@ async def submit(cursor: Cursor, intents: list[i.Submit], again: bool) -> Sequen
     return replies  # type: ignore[return-value]  # every place has been filled
 
 
-async def _plain(cursor: Cursor, statement: str, intents: list[i.Submit], *, again: bool) -> list[Reply]:
+async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, again: bool) -> list[Reply]:
     first: dict[str, i.Submit] = {}
     for each in intents:
         first.setdefault(each.idempotency_key, each)
@@ -61,21 +62,36 @@ async def _plain(cursor: Cursor, statement: str, intents: list[i.Submit], *, aga
     return replies
 
 
-async def _insert(cursor: Cursor, statement: str, intents: Iterable[i.Submit]) -> dict[str, int]:
+async def _insert(cursor: Asking, statement: str, intents: Iterable[i.Submit]) -> dict[str, int]:
     rows = list(intents)
-    await cursor.execute(
-        statement,
-        (
-            [each.idempotency_key for each in rows],
-            [each.pipeline for each in rows],
-            [each.stage for each in rows],
-            [each.payload for each in rows],
-            [each.payload_type for each in rows],
-            [each.created_at for each in rows],
-            [each.priority for each in rows],
-            [each.run_at for each in rows],
-        ),
-    )
+    keys = Texts([each.idempotency_key for each in rows])
+    payloads = Blobs([each.payload for each in rows])
+    shared = {
+        (each.pipeline, each.stage, each.payload_type, each.created_at, each.priority, each.run_at) for each in rows
+    }
+    if len(shared) == 1 and statement is sql.SUBMIT:
+        pipeline, stage, payload_type, created_at, priority, _ = shared.pop()
+        await cursor.execute(
+            sql.SUBMIT_ALIKE,
+            {
+                "keys": keys, "payloads": payloads, "pipeline": pipeline, "stage": stage, "payload_type": payload_type,
+                "created_at": created_at, "priority": priority,
+            },
+        )  # fmt: skip
+    else:
+        await cursor.execute(
+            statement,
+            (
+                keys,
+                Texts([each.pipeline for each in rows]),
+                Texts([each.stage for each in rows]),
+                payloads,
+                Texts([each.payload_type for each in rows]),
+                Floats([each.created_at for each in rows]),
+                Ints([each.priority for each in rows]),
+                MaybeFloats([each.run_at for each in rows]),
+            ),
+        )
     return {key: job_id for job_id, key in await cursor.fetchall() if job_id}
 
 
@@ -88,7 +104,7 @@ def _known(wanted: i.Submit, row: tuple[Any, ...], *, again: bool) -> Reply:
     return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload)
 
 
-async def _versioned(cursor: Cursor, wanted: i.Submit, *, again: bool) -> Reply:
+async def _versioned(cursor: Asking, wanted: i.Submit, *, again: bool) -> Reply:
     await cursor.execute(sql.BY_KEY, ([wanted.idempotency_key],))
     row = await cursor.fetchone()
     if row is not None:
@@ -115,7 +131,7 @@ async def _versioned(cursor: Cursor, wanted: i.Submit, *, again: bool) -> Reply:
     return i.Submitted(job_id=made[0], superseded=await _supersede(cursor, wanted))
 
 
-async def _supersede(cursor: Cursor, wanted: i.Submit) -> tuple[int, ...]:
+async def _supersede(cursor: Asking, wanted: i.Submit) -> tuple[int, ...]:
     if not wanted.supersedes:
         return ()
     values = {
