@@ -7,6 +7,7 @@ store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -62,8 +63,7 @@ class Counters:
 
     def plus(self, cause: Cause) -> Counters:
         """One more for this cause."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return Counters(**{**values, cause.value: values[cause.value] + 1})
+        return Counters(**{**asdict(self), cause.value: self.of(cause) + 1})
 
 
 # --- submitting -------------------------------------------------------------------------------------------------------

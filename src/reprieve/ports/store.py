@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from reprieve.ports import intents as i
     from reprieve.ports.intents import Answer, Intent, Lease, LostWorker, StoredResult
     from reprieve.ports.reader import StageView
 
@@ -39,6 +40,18 @@ class Store(Protocol):
         The caller sends at most one intent about a job in a batch. `again` says that the outcome of an earlier try of
         these very intents is unknown: what is found done under the same fence (of a submission: with the same key and
         time) is answered as if it had been done now.
+        """
+        ...
+
+    async def submit_through(
+        self, connection: object, intents: Sequence[i.Submit]
+    ) -> Sequence[i.Submitted | i.KeyTaken | i.VersionTooLow]:
+        """Submit as part of the transaction that is open on a caller's own connection to this very database.
+
+        The jobs are there if and only if that transaction commits; it is neither committed nor rolled back here, and what
+        the driver raises is raised as it is. A connection that commits every statement by itself gets a transaction for
+        this alone. `UsageError` where the connection is of an unknown kind or to another database; nothing was written
+        then. May be awaited without an event loop where the connection is a blocking one, after `digest_key`.
         """
         ...
 

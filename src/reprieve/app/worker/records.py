@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from reprieve.app.ingestion import fields_after
@@ -80,12 +80,11 @@ def letter_record(
 
 def _context(ended: Ended, failure: Failure, decision: DeadLetter | Abort, key: bytes) -> dict[str, object]:
     """What an operator may know (CRIT-4.3); of a payload, a key and a subject only keyed digests."""
-    counters = {name: getattr(ended.counters, name) for name in ended.counters.__slots__}
     return {
         "job_id": ended.job_id,
         "pipeline": ended.pipeline,
         "stage": ended.stage,
-        "attempts": {**counters, ended.cause.value: decision.attempts},
+        "attempts": {**asdict(ended.counters), ended.cause.value: decision.attempts},
         "budget": decision.budget,
         "cause": ended.cause.value,
         "upstream_status": failure.status_code,

@@ -81,7 +81,7 @@ class Running:
         self.stage = lease.stage
         self.counters, self.opened_at, self.started_at = lease.counters, lease.opened_at, 0.0
         self.fresh = lease.fence == 1
-        """Nothing can have been remembered in this stage yet."""
+        """Nothing can have been remembered yet."""
 
     def free_slot(self) -> None:
         """No stage of it runs any more: another job may."""
@@ -101,7 +101,7 @@ class Running:
 
     def go_on(self, stage: str, moment: float) -> None:
         """To the next stage, with a budget of its own."""
-        self.stage, self.counters, self.opened_at, self.fresh = stage, _UNTRIED, moment, True
+        self.stage, self.counters, self.opened_at = stage, _UNTRIED, moment
 
     async def load(self) -> dict[str, bytes]:
         """All memos of this stage."""
@@ -144,12 +144,9 @@ class Runner:
         lease = running.lease
         pipeline = self.pipelines[lease.pipeline]
         try:
-            if lease.payload is None:
-                raise Misfit("payload", "was erased")  # noqa: TRY301 - as any other payload that cannot be read
-            payload = pipeline.decode_payload(lease.payload, lease.payload_type)
             stage = pipeline.find(lease.stage)
             if stage is not None:
-                await self._through(running, pipeline, stage, payload)
+                await self._through(running, pipeline, stage)
         except Misfit as misfit:
             running.free_slot()
             await self._wait_for_upgrade(lease, pipeline, misfit)
@@ -158,12 +155,12 @@ class Runner:
         finally:
             running.free_slot()
 
-    async def _through(self, running: Running, pipeline: Pipeline, stage: Stage, payload: object) -> None:
+    async def _through(self, running: Running, pipeline: Pipeline, stage: Stage) -> None:
         lease = running.lease
         stored = {result.stage: result for result in lease.results}
         while True:
             running.started_at = self.now()
-            data = await self._attempt(running, stage, payload, stored)
+            data = await self._attempt(running, pipeline, stage, stored)
             if data is None:
                 return
             finished_at = self.now()
@@ -196,10 +193,14 @@ class Runner:
                 return
 
     async def _attempt(
-        self, running: Running, stage: Stage, payload: object, stored: Mapping[str, StoredResult]
+        self, running: Running, pipeline: Pipeline, stage: Stage, stored: Mapping[str, StoredResult]
     ) -> bytes | None:
         """The stage's result as bytes; None where something else became of it, which is written by then."""
         lease = running.lease
+        if lease.payload is None:
+            raise Misfit("payload", "was erased")
+        # Anew for each stage: what one does to it must not depend on whether another worker takes over.
+        payload = pipeline.decode_payload(lease.payload, lease.payload_type)
         arguments = stage.arguments(stored)
         # Under the name that the job stands at, so that a renamed stage still finds what it remembered.
         running.job = job = Job(
