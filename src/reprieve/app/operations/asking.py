@@ -1,0 +1,48 @@
+"""What the services share: how changes reach the store, who asked for them, and which names there are."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from reprieve.app.redaction import redact
+from reprieve.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from reprieve.app.journal import Journal
+    from reprieve.ports.reader import Reader
+
+    OpenJournal = Callable[[], Awaitable[Journal]]
+
+AUDIT: Final = logging.getLogger("reprieve.operations")
+"""Told of every change, with its actor."""
+PATIENCE: Final = 10.0
+"""Seconds for which a change waits for a store that is away."""
+_LONGEST_ACTOR: Final = 200
+_LONGEST_REASON: Final = 1000
+
+
+def actor_of(actor: str) -> str:
+    """The actor's name as it is kept; a change without one is refused."""
+    if not actor.strip():
+        raise UsageError("a change needs an actor: say who asks for it")
+    if len(actor) > _LONGEST_ACTOR or not actor.isprintable():
+        raise UsageError(f"an actor is a name of at most {_LONGEST_ACTOR} printable characters")
+    return actor
+
+
+def reason_of(reason: str) -> str:
+    """A reason as it is kept: sanitized, then cut."""
+    text = reason.encode("utf-8", "replace").decode().replace("\0", " ").strip()
+    return redact(text)[:_LONGEST_REASON]
+
+
+async def require_pipeline(reader: Reader, name: str) -> None:
+    """Refuse a pipeline that has no stage and no job, with the nearest name."""
+    stages = await asyncio.to_thread(reader.stages, counted=True)
+    known = tuple(sorted({stage.pipeline for stage in stages}))
+    if name not in known:
+        raise UnknownNameError("pipeline", name, known)

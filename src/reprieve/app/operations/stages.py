@@ -1,0 +1,72 @@
+"""Stages: look, pause, resume."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
+from reprieve.errors import UnknownNameError
+from reprieve.ports.intents import Pause, Resume
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve.app.operations.asking import OpenJournal
+    from reprieve.ports.reader import Reader, StageView
+
+
+class StageOperations:
+    """What an operator can see and do about stages."""
+
+    def __init__(self, reader: Reader, journal: OpenJournal) -> None:
+        self._reader, self._journal = reader, journal
+
+    async def list(self, pipeline: str | None = None) -> Sequence[StageView]:
+        """Every stage that a worker has registered or a job stands at, with how many do."""
+        stages = await asyncio.to_thread(self._reader.stages, counted=True)
+        if pipeline is None:
+            return stages
+        found = [stage for stage in stages if stage.pipeline == pipeline]
+        if not found:
+            raise UnknownNameError("pipeline", pipeline, tuple(sorted({stage.pipeline for stage in stages})))
+        return found
+
+    async def pause(
+        self, pipeline: str, stage: str | None = None, *, actor: str, reason: str = ""
+    ) -> Sequence[StageView]:
+        """Let nobody claim a stage, or any of a pipeline's; what runs goes on. Those that were not paused before."""
+        actor, reason = actor_of(actor), reason_of(reason)
+        wanted = await self._wanted(pipeline, stage)
+        journal = await self._journal()
+        now = await journal.store.now()
+        changed = []
+        for each in wanted:
+            pause = Pause(pipeline=each.pipeline, stage=each.stage, actor=actor, reason=reason, now=now)
+            if await journal.ask(pause, patience=PATIENCE):
+                AUDIT.info("%s paused stage %s of %s", actor, each.stage, each.pipeline)
+                changed.append(each)
+        return changed
+
+    async def resume(self, pipeline: str, stage: str | None = None, *, actor: str) -> Sequence[StageView]:
+        """Let a paused or held stage go on, or all of a pipeline's. Those that stood still before."""
+        actor = actor_of(actor)
+        wanted = await self._wanted(pipeline, stage)
+        journal = await self._journal()
+        now = await journal.store.now()
+        changed = []
+        for each in wanted:
+            resume = Resume(pipeline=each.pipeline, stage=each.stage, actor=actor, now=now)
+            if await journal.ask(resume, patience=PATIENCE):
+                AUDIT.info("%s resumed stage %s of %s", actor, each.stage, each.pipeline)
+                changed.append(each)
+        return changed
+
+    async def _wanted(self, pipeline: str, stage: str | None) -> Sequence[StageView]:
+        stages = await self.list(pipeline)
+        if stage is None:
+            return stages
+        found = [each for each in stages if each.stage == stage]
+        if not found:
+            raise UnknownNameError(f"stage of {pipeline}", stage, tuple(each.stage for each in stages))
+        return found
