@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from reprieve.adapters.sql.address import PostgresAddress, parse
 from reprieve.app.application import App
+from reprieve.app.clock import SystemClock
+from reprieve.app.journal import Journal
+from reprieve.app.operations import Operations
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from reprieve.ports.clock import Clock
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Keeper, Reader
@@ -16,18 +23,53 @@ if TYPE_CHECKING:
 
 def connect(url: str, *, clock: Clock | None = None) -> App:
     """An application on a database: `sqlite:///file.db`, or `postgresql://user@host/name`; opened by `async with`."""
+    return App(
+        _store(url, clock), reader=lambda: _reader(url), keeper=lambda: _keeper(url), isolator=_isolator, clock=clock
+    )
 
-    def reader() -> Reader:
-        from reprieve.adapters.sql.reader import SqlReader  # noqa: PLC0415 - SQLAlchemy, only for those who look
 
-        return SqlReader(url)
+@asynccontextmanager
+async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncIterator[Operations]:
+    """What an operator can see and do, without an application; the store is opened only when something is to be changed."""
+    here = SystemClock() if clock is None else clock
+    turn = asyncio.Lock()
+    journals: list[Journal] = []
+    async with AsyncExitStack() as stack:
+        reader, keeper = _reader(url), _keeper(url)
+        stack.callback(reader.close)
+        stack.callback(keeper.close)
 
-    def keeper() -> Keeper:
-        from reprieve.adapters.sql.keeper import SqlKeeper  # noqa: PLC0415 - the same
+        async def opened() -> Journal:
+            async with turn:
+                if not journals:
+                    await asyncio.to_thread(_require_tables, url)  # a store on SQLite would make the file
+                    store = _store(url, clock)
+                    await store.open()
+                    stack.push_async_callback(store.close)
+                    journals.append(Journal(store, clock=here))
+                    journals[0].start()
+                    stack.push_async_callback(journals[0].close)
+            return journals[0]
 
-        return SqlKeeper(url)
+        yield Operations.over(reader, keeper, opened, clock=here)
 
-    return App(_store(url, clock), reader=reader, keeper=keeper, isolator=_isolator, clock=clock)
+
+def _require_tables(url: str) -> None:
+    from reprieve.adapters.sql import schema  # noqa: PLC0415 - only for those who operate
+
+    schema.require(url)
+
+
+def _reader(url: str) -> Reader:
+    from reprieve.adapters.sql.reader import SqlReader  # noqa: PLC0415 - SQLAlchemy, only for those who look
+
+    return SqlReader(url)
+
+
+def _keeper(url: str) -> Keeper:
+    from reprieve.adapters.sql.keeper import SqlKeeper  # noqa: PLC0415 - the same
+
+    return SqlKeeper(url)
 
 
 def _store(url: str, clock: Clock | None) -> Store:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
+    from reprieve.app.operations import Operations
     from reprieve.app.pipeline import Pipeline
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
@@ -51,6 +52,7 @@ class App:
         self._stack: AsyncExitStack | None = None
         self._journal: Journal | None = None
         self._waiter: Waiter | None = None
+        self._operations: Operations | None = None
         self._digest_key = b""
 
     async def __aenter__(self) -> Self:
@@ -71,7 +73,7 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stack, self._stack, self._journal = self._stack, None, None
+        stack, self._stack, self._journal, self._operations = self._stack, None, None, None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
 
@@ -87,6 +89,23 @@ class App:
         """What can be looked up."""
         _ = self.journal
         return self._reader
+
+    @property
+    def operations(self) -> Operations:
+        """What an operator can see and do."""
+        journal = self.journal
+        if self._operations is None:
+            from reprieve.app.operations import Operations  # noqa: PLC0415 - only for those who operate
+
+            keeper = self._make_keeper()
+            if self._stack is not None:
+                self._stack.callback(keeper.close)
+
+            async def opened() -> Journal:
+                return journal
+
+            self._operations = Operations.over(self._reader, keeper, opened, clock=self._clock)
+        return self._operations
 
     async def submit(  # noqa: PLR0913 - a table of options, all by keyword
         self,

@@ -265,6 +265,10 @@ class Reader(Protocol):
 class Keeper(Protocol):
     """Upkeep of what is stored; blocking, in small transactions, so that nobody waits long for it."""
 
+    def close(self) -> None:
+        """Let go of the database."""
+        ...
+
     def prune(self, *, before: float, pipeline: str | None, limit: int, dry: bool, after: int = 0) -> Pruned:
         """Of the next `limit` jobs that are over, remove those that ended before; never one whose dead letter is open."""
         ...
