@@ -138,6 +138,8 @@ class Runner:
     limits: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict)
     watch: Callable[[int, BaseException, Failure], None] | None = None
     """Shown what a stage of a job raised, and the verdict on it; for tests."""
+    wake: Callable[[], None] | None = None
+    """Called when a job has left a stage, where stages take only so many."""
 
     async def run(self, running: Running) -> None:
         """Take a job as far as it goes; never raises but for what ends the worker."""
@@ -190,6 +192,8 @@ class Runner:
             running.go_on(stage.name, finished_at)
             if self.stopping or self.gates.is_closed((lease.pipeline, stage.name), finished_at):
                 await self._release(lease, _UNTRIED)
+            if self.limits and self.wake is not None:
+                self.wake()
                 return
 
     async def _attempt(

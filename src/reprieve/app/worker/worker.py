@@ -75,6 +75,7 @@ class Worker:
             threads=self._threads,
             watch=watch,
             limits={
+            wake=self._wake.set,
                 (stage.pipeline, stage.name): asyncio.Semaphore(stage.concurrency)
                 for pipeline in self._pipelines.values()
                 for stage in pipeline.stages
@@ -225,7 +226,7 @@ class Worker:
             return dict.fromkeys(self._keys, wanted)
         busy: dict[tuple[str, str], int] = {}
         for running in self._running.values():
-            key = (running.lease.pipeline, running.lease.stage)
+            key = (running.lease.pipeline, running.stage)
             busy[key] = busy.get(key, 0) + 1
         limits = {}
         for pipeline, name in self._keys:
@@ -268,6 +269,8 @@ class Worker:
             return
         if isinstance(error, StoreUnavailableError):
             _LOG.warning("job %d: %s", running.lease.job_id, error)
+        if self._runner.limits:
+            self._wake.set()
             return
         if self._exit is None:
             self._exit = error
