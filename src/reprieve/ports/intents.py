@@ -122,7 +122,7 @@ class VersionTooLow:
 
 @value
 class Claim:
-    """Lease up to `capacity` jobs: higher priority first, then the lower id."""
+    """Lease up to `capacity` jobs: higher priority first, then the lower id; none to a worker that was given up."""
 
     worker_id: int
     capacity: int
@@ -514,7 +514,7 @@ class Leave:
 
 @value
 class Lost:
-    """A worker is known to be dead, or its lease to have run out: how it ended."""
+    """A worker is known to be dead, or its lease to have run out: how it ended. It claims nothing from now on."""
 
     worker_id: int
     cause: Cause

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from reprieve.app.worker.verdicts import Trial, lost, verdict
 from reprieve.core.decide import RetryAt
 from reprieve.core.policy import Cause
-from reprieve.ports.intents import Leave, Release
+from reprieve.ports.intents import Leave, Lost, Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,8 @@ async def take_over(runner: Runner, *, everybody: bool = False) -> int:
         if worker.worker_id in runner.journal.workers and everybody:
             continue
         cause = _cause(worker, runner.journal.workers, everybody=everybody)
+        # From now on it can claim nothing: what it holds is all that it will ever hold.
+        await runner.journal.ask(Lost(worker_id=worker.worker_id, cause=cause, now=runner.now()))
         leases = await runner.journal.store.leases_of(worker.worker_id)
         _LOG.warning("worker %s is gone (%s); taking over %d jobs", worker.name, cause, len(leases))
         for lease in leases:

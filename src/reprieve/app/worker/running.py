@@ -135,11 +135,13 @@ class Runner:
     fallback: Profile
     """For stages of dead workers that this one does not know."""
     stopping: bool = False
+    left_behind: bool = False
+    """Whether a plain function outlived the worker's grace."""
     limits: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict)
-    watch: Callable[[int, BaseException, Failure], None] | None = None
-    """Shown what a stage of a job raised, and the verdict on it; for tests."""
     wake: Callable[[], None] | None = None
     """Called when a job has left a stage, where stages take only so many."""
+    watch: Callable[[int, BaseException, Failure], None] | None = None
+    """Shown what a stage of a job raised, and the verdict on it; for tests."""
 
     async def run(self, running: Running) -> None:
         """Take a job as far as it goes; never raises but for what ends the worker."""
@@ -190,10 +192,10 @@ class Runner:
             stored[stage.name] = StoredResult(stage=stage.name, data=data, type=stage.result.fingerprint)
             stage = following
             running.go_on(stage.name, finished_at)
-            if self.stopping or self.gates.is_closed((lease.pipeline, stage.name), finished_at):
-                await self._release(lease, _UNTRIED)
             if self.limits and self.wake is not None:
                 self.wake()
+            if self.stopping or self.gates.is_closed((lease.pipeline, stage.name), finished_at):
+                await self._release(lease, _UNTRIED)
                 return
 
     async def _attempt(
@@ -305,6 +307,10 @@ class Runner:
                 return
             case Why.LEASE:
                 judged = lost("the worker's lease ran out", Cause.LOST_LEASE, trial.stage)
+            case Why.STOP if not (stage.asynchronous or stage.isolated):
+                # A thread cannot be stopped: the lease stays until the process is gone, or two would run the stage.
+                self.left_behind = True
+                return
             case Why.STOP | None:
                 judged = lost("the worker was stopped", Cause.DEPLOY, trial.stage)
         decision, intent = verdict(trial, judged, now=now, draw=self.draw(), key=self.digest_key)

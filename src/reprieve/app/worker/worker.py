@@ -64,6 +64,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._claim_unknown = False
         self._suspects = False
+        self._isolating = False
         self._due: float | None = None
         self._renewed = 0.0
         self._exit: BaseException | None = None
@@ -74,8 +75,8 @@ class Worker:
             fallback=resolve("criticizer"),
             threads=self._threads,
             watch=watch,
-            limits={
             wake=self._wake.set,
+            limits={
                 (stage.pipeline, stage.name): asyncio.Semaphore(stage.concurrency)
                 for pipeline in self._pipelines.values()
                 for stage in pipeline.stages
@@ -95,11 +96,20 @@ class Worker:
         await self.come()
         leave = self._journal.store.subscribe(self._wake.set)
         housekeeping = asyncio.create_task(self._keep_house(), name="reprieve-housekeeping")
+        watch = asyncio.create_task(self._watch_lease(), name="reprieve-watch")
+        grace = self._settings.grace
         try:
             await self._claim_all(until_idle=until_idle)
+        except BaseException:
+            grace = 0.0
+            raise
         finally:
             leave()
-            await self._go(housekeeping)
+            await self._go(grace if self._exit is None else 0.0)
+            for task in (housekeeping, watch):
+                task.cancel()
+            await asyncio.wait([housekeeping, watch])
+            await self.leave()
         if self._exit is not None:
             raise self._exit
 
@@ -129,22 +139,19 @@ class Worker:
         )  # fmt: skip
         self._journal.workers.add(self._runner.worker_id)
 
-    async def _go(self, housekeeping: asyncio.Task[None]) -> None:
-        """Let what runs come to an end, hand the rest back, and leave."""
+    async def _go(self, grace: float) -> None:
+        """Let what runs come to an end, and hand the rest back."""
         self.stop()
-        await self._settle(self._settings.grace if self._exit is None else 0.0)
+        await self._settle(grace)
         for running in tuple(self._running.values()):
             running.stop(Why.STOP)
         await self._settle(self._settings.lease)
-        housekeeping.cancel()
-        await asyncio.wait([housekeeping])
-        await self.leave()
 
     async def leave(self) -> None:
         """Go, unless something still runs: then the lease has to run out."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._journal.workers.discard(self._runner.worker_id)
-        if not self._running:
+        if not self._running and not self._runner.left_behind:
             with suppress(StoreUnavailableError):
                 await self._journal.ask(Leave(worker_id=self._runner.worker_id), patience=self._settings.lease)
 
@@ -262,6 +269,8 @@ class Worker:
         running.free_slot()
         if self._running.get(running.lease.job_id) is running:
             del self._running[running.lease.job_id]
+        if self._runner.limits:
+            self._wake.set()
         if task.cancelled():
             return
         error = task.exception()
@@ -269,8 +278,6 @@ class Worker:
             return
         if isinstance(error, StoreUnavailableError):
             _LOG.warning("job %d: %s", running.lease.job_id, error)
-        if self._runner.limits:
-            self._wake.set()
             return
         if self._exit is None:
             self._exit = error
@@ -278,13 +285,17 @@ class Worker:
 
     async def _run_suspect(self) -> bool:
         """Let what runs end, then run one suspect with nothing beside it; False where there is none to be had."""
-        await self._settle_all()
-        if self._stopping.is_set():
-            return False
-        got = await self._claim(1, suspects=True)
-        if not got:
-            self._suspects = False
-        await self._settle_all()
+        self._isolating = True
+        try:
+            await self._settle_all()
+            if self._stopping.is_set():
+                return False
+            got = await self._claim(1, suspects=True)
+            if not got:
+                self._suspects = False
+            await self._settle_all()
+        finally:
+            self._isolating = False
         # Others get a turn between two suspects.
         if got:
             await self._claim(self._settings.concurrency)
@@ -307,13 +318,13 @@ class Worker:
                 await self._renew()
                 await self.promote()
                 await self._gates.refresh()
-                async for lease in self.probes():
-                    self._start(lease, probe=True)
+                if not self._isolating:
+                    async for lease in self.probes():
+                        self._start(lease, probe=True)
                 if ticks % 4 == 3:  # noqa: PLR2004 - once in a lease or so
                     await take_over(self._runner)
             except StoreUnavailableError as error:
                 _LOG.warning("housekeeping has to wait: %s", error)
-                self._stop_if_expired()
             ticks += 1
             await self._clock.sleep_async(self._settings.tick)
 
@@ -335,6 +346,12 @@ class Worker:
         for job_id in renewed.cancel:
             if job_id in self._running:
                 self._running[job_id].stop(Why.CANCEL)
+
+    async def _watch_lease(self) -> None:
+        """Apart from housekeeping, which may be waiting for a store that never answers."""
+        while True:
+            await self._clock.sleep_async(self._settings.tick)
+            self._stop_if_expired()
 
     def _stop_if_expired(self) -> None:
         """Others may have taken over by now: stop what runs, by a clock that no one can set back."""

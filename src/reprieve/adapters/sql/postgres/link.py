@@ -59,7 +59,7 @@ class Link:
             )
             self._connection = await psycopg.AsyncConnection.connect(
                 self._address.url, autocommit=True, prepare_threshold=0, row_factory=tuple_row,
-                application_name="reprieve", **timeout,
+                application_name="reprieve", keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=20_000, **timeout,
             )  # fmt: skip
             register(self._connection)
             if self._session:

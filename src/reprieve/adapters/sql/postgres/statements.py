@@ -67,8 +67,12 @@ _LEASE_COLUMNS: Final = (
     """q.job_id, q.fence, q.pipeline, q.stage, q.handler, q.crash, q.out_of_memory, q.lost_lease, q.deploy, q.alone"""
 )
 
+# The worker's own row is locked against being given up meanwhile: what a worker claims after that would be nobody's.
 CLAIM: Final = f"""
-WITH asked AS (SELECT %(worker)b::bigint AS worker, to_timestamp(%(now)b) AS moment, %(probe)b::bool AS probe),
+WITH asked AS MATERIALIZED (
+  SELECT id AS worker, to_timestamp(%(now)b) AS moment, %(probe)b::bool AS probe FROM workers
+  WHERE id = %(worker)b AND lost_cause IS NULL FOR SHARE
+),
 free AS MATERIALIZED (
   SELECT w.pipeline, w.stage, w.most
   FROM unnest(%(pipelines)b::text[], %(stages)b::text[], %(mosts)b::int[]) AS w(pipeline, stage, most)
