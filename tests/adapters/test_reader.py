@@ -136,22 +136,22 @@ def test_filters_narrow_what_is_found_whatever_the_status(reader, rows, status):
 def test_a_job_that_stands_in_the_queue_is_told_whole(reader, rows):
     given = {"subject": "cl-1", "version": 3, "rerun_of": 2, "payload": b"12345", "priority": 9}
     rows.queued(5, 1, job=given, stage="llm", fence=4, worker_id=8, handler=1, crash=2, out_of_memory=3, lost_lease=4,
-                deploy=5, cancel_requested=True, cancel_reason="enough")  # fmt: skip
+                deploy=5, cancel_requested=True, cancel_reason="enough", cancelled_by="ada")  # fmt: skip
     job = reader.job(5)
     assert (job.stage, job.state, job.fence, job.worker_id) == ("llm", QueueState.LEASED, 4, 8)
     assert job.counters == Counters(handler=1, crash=2, out_of_memory=3, lost_lease=4, deploy=5)
     assert (job.subject, job.version, job.rerun_of, job.payload_size, job.priority) == ("cl-1", 3, 2, 5, 9)
-    assert (job.cancel_requested, job.reason, job.finished_at) == (True, "enough", None)
+    assert (job.cancel_requested, job.reason, job.ended_by, job.finished_at) == (True, "enough", "ada", None)
     assert job.created_at == NOW + 5
     assert reader.job_by_key("key-5") == job
     assert reader.payload(5) == b"12345"
 
 
 def test_a_job_that_is_over_is_told_whole(reader, rows):
-    rows.ended(5, "cancelled", stage="llm", fence=3, reason="superseded", job={"payload": None})
+    rows.ended(5, "cancelled", stage="llm", fence=3, reason="superseded", ended_by="eve", job={"payload": None})
     job = reader.job(5)
     assert (job.stage, job.status, job.state, job.fence) == ("llm", JobStatus.CANCELLED, None, 3)
-    assert (job.finished_at, job.reason, job.payload_size) == (NOW + 7, "superseded", None)
+    assert (job.finished_at, job.reason, job.ended_by, job.payload_size) == (NOW + 7, "superseded", "eve", None)
     assert (job.counters, job.worker_id, job.cancel_requested) == (Counters(), None, False)
 
 

@@ -40,6 +40,8 @@ class JobView:
     reason: str | None
     """Why it was cancelled, skipped or given up."""
     payload_size: int | None
+    ended_by: str | None = None
+    """Who cancelled it, or asked for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ JOB: Final = (
     jobs.c.rerun_of,
     func.coalesce(outcomes.c.reason, queue.c.cancel_reason).label("reason"),
     func.length(jobs.c.payload).label("payload_size"),
+    func.coalesce(outcomes.c.ended_by, queue.c.cancelled_by).label("ended_by"),
 )
 FROM_JOBS: Final = jobs.outerjoin(queue, queue.c.job_id == jobs.c.id).outerjoin(
     outcomes, outcomes.c.job_id == jobs.c.id
@@ -146,6 +147,7 @@ def job_view(row: Row[Any]) -> JobView:
         rerun_of=row.rerun_of,
         reason=row.reason,
         payload_size=row.payload_size,
+        ended_by=row.ended_by,
     )
 
 
