@@ -37,6 +37,7 @@ unit: $(STAMPS)/test
 
 docs: $(STAMPS)/run ## write the generated pages anew
 	@$(BIN)/python -m reprieve.faces.cli taxonomy --markdown > docs/taxonomy.md
+	@$(BIN)/python -m reprieve.faces.cli.lifecycle > docs/lifecycle.md
 
 bench: $(STAMPS)/bench ## measure, peers included; figures go to bench/results/
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
