@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from reprieve.adapters.sql import schema
+from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import SqliteAddress, parse
-from reprieve.adapters.sql.sqlite import batch, claiming, operating
+from reprieve.adapters.sql.sqlite import batch, claiming, operating, submitting
 from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
 from reprieve.errors import StoreError
 from reprieve.ports import intents as i
@@ -44,6 +44,7 @@ class SqliteStore:
         self._thread: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
+        self._key: bytes | None = None
         self._wakes: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
 
     async def open(self) -> None:
@@ -72,10 +73,21 @@ class SqliteStore:
         """Hand the batch to the thread; it is applied even where the caller does not wait for it."""
         return await self._in_thread(self._apply, intents, again)
 
+    async def submit_through(
+        self, connection: object, intents: Sequence[i.Submit]
+    ) -> Sequence[i.Submitted | i.KeyTaken | i.VersionTooLow]:
+        """Submit on somebody's own connection; workers find it by polling, once its transaction commits."""
+        key = await self.digest_key()
+        return await guest.on_sqlite(
+            connection, lambda plain: submitting.submit(plain, list(intents), again=False), key=key
+        )
+
     async def digest_key(self) -> bytes:
         """Made with the tables."""
-        row = await self._in_thread(lambda: self._opened.execute(_DIGEST_KEY).fetchone())
-        return b"" if row is None else bytes.fromhex(row[0])
+        if self._key is None:
+            row = await self._in_thread(lambda: self._opened.execute(_DIGEST_KEY).fetchone())
+            self._key = b"" if row is None else bytes.fromhex(row[0])
+        return self._key
 
     async def now(self) -> float:
         """This machine's clock, which is everybody's: the file is local."""
