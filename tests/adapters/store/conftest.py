@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
+from pathlib import Path
 from shutil import copy
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +24,14 @@ from reprieve.testing import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
-    from pathlib import Path
 
     from sqlalchemy import Engine
 
     from reprieve.ports.store import Store
 
+sys.path.insert(0, str(Path(__file__).parent / "model"))
+
 NOW = 1_700_000_000.0
-EMPTIED = [name for name in tables.metadata.tables if name != "meta"]
 COUNTED = ("jobs", "attempts", "dead_letters", "workers")
 
 
@@ -41,6 +43,14 @@ def engine_of(url: str) -> Engine:
         return create_engine("sqlite://", creator=lambda: sqlite3.connect(path, timeout=10), poolclass=QueuePool)
     server = address.url
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(server), poolclass=QueuePool)
+
+
+def emptying(url: str) -> list[str]:
+    """Statements that leave the tables as they were made."""
+    forget = [f"DELETE FROM {name}" for name in tables.metadata.tables if name != "meta"]
+    if url.startswith("sqlite"):
+        return [*forget, "DELETE FROM sqlite_sequence"]
+    return [*forget, *(f"ALTER SEQUENCE {name}_id_seq RESTART" for name in COUNTED)]
 
 
 def store_at(url: str, clock: FakeClock) -> Store:
@@ -71,6 +81,12 @@ class Desk:
         self._runner.close()
         self._engine.dispose()
 
+    def empty(self) -> None:
+        """Begin anew, with the same ids."""
+        with self._engine.begin() as connection:
+            for statement in emptying(self.url):
+                connection.execute(text(statement))
+
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self._runner.run(coroutine)
 
@@ -97,7 +113,17 @@ class Desk:
     def claimed(self, worker_id: int = 1, *stages: str, **values: Any) -> i.Claimed:
         wanted = {("review", stage): 100 for stage in stages or ("fetch",)}
         defaults = {"capacity": 100, "stages": wanted, "now": NOW}
+        self.know(worker_id)
         return self.do(i.Claim(worker_id=worker_id, **(defaults | values)))
+
+    def know(self, worker_id: int) -> None:
+        """Have a worker of this id, unless there is one: only who is known may claim."""
+        with self._engine.begin() as connection:
+            if connection.execute(text(f"SELECT 1 FROM workers WHERE id = {worker_id}")).fetchone() is None:
+                about = {"name": "w", "host": "h", "pid": 7, "started_at": NOW, "expires_at": NOW + 60}
+                connection.execute(tables.workers.insert().values(id=worker_id, **about))
+                if self.url.startswith("postgresql"):
+                    connection.execute(text("SELECT setval('workers_id_seq', (SELECT max(id) FROM workers))"))
 
     def claim(self, worker_id: int = 1, *stages: str, **values: Any) -> tuple[i.Lease, ...]:
         return self.claimed(worker_id, *stages, **values).leases
@@ -280,12 +306,10 @@ class Reports:
 def emptied(postgres_database: Callable[..., str]) -> Callable[[], str]:
     """One database on PostgreSQL, emptied for each test: forty times faster than a fresh one."""
     url = postgres_database()
-    statements = [f"DELETE FROM {name}" for name in EMPTIED]
-    statements += [f"ALTER SEQUENCE {name}_id_seq RESTART" for name in COUNTED]
 
     def empty() -> str:
         with psycopg.connect(url, options="-c lock_timeout=5s") as connection:
-            connection.execute("; ".join(statements))
+            connection.execute("; ".join(emptying(url)))
         return url
 
     return empty

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _CLOSED: Final = """
 SELECT pipeline, stage FROM stages WHERE paused OR held_until > ? OR (opened_at IS NOT NULL AND NOT ?)
 """
+_LIVES: Final = "SELECT 1 FROM workers WHERE id = ? AND lost_cause IS NULL"
 _READY: Final = """
 SELECT priority, job_id FROM queue WHERE state = 0 AND pipeline = ? AND stage = ? ORDER BY priority DESC, job_id LIMIT ?
 """
@@ -55,6 +56,8 @@ def _claim(connection: sqlite3.Connection, wanted: i.Claim) -> i.Claimed:
         forgotten = _held(connection, wanted.worker_id, wanted.holding)
         if forgotten:
             return i.Claimed(leases=_leases(connection, forgotten))
+    if connection.execute(_LIVES, (wanted.worker_id,)).fetchone() is None:
+        return i.Claimed(leases=())
     closed = set(connection.execute(_CLOSED, (wanted.now, wanted.probe)))
     free = {stage: most for stage, most in wanted.stages.items() if stage not in closed}
     suspects = sorted(
