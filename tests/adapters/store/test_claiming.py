@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from reprieve.core.policy import Cause
 from reprieve.ports import intents as i
 from reprieve.ports.intents import QueueState
 
@@ -71,10 +72,12 @@ def test_a_leased_job_is_not_given_to_another(desk):
 def test_concurrent_claims_never_share_a_job(desk, submits):
     desk.batch(*[submits(f"key-{number}") for number in range(60)])
     stores = [desk.store, *(desk.another() for _ in range(3))]
+    workers = [desk.register() for _ in range(12)]
 
     async def rush():
         claims = [
-            i.Claim(worker_id=number, capacity=7, stages={("review", "fetch"): 7}, now=NOW) for number in range(12)
+            i.Claim(worker_id=workers[number], capacity=7, stages={("review", "fetch"): 7}, now=NOW)
+            for number in range(12)
         ]
         return await asyncio.gather(*[stores[number % 4].apply([claim]) for number, claim in enumerate(claims)])
 
@@ -87,9 +90,10 @@ def test_concurrent_claims_never_share_a_job(desk, submits):
 def test_several_claims_in_one_batch_get_jobs_of_their_own(desk, submits):
     desk.batch(*[submits(f"key-{number}") for number in range(5)])
     stages = {("review", "fetch"): 10}
+    one, two = desk.register(), desk.register()
     first, second = desk.batch(
-        i.Claim(worker_id=1, capacity=3, stages=stages, now=NOW),
-        i.Claim(worker_id=2, capacity=3, stages=stages, now=NOW),
+        i.Claim(worker_id=one, capacity=3, stages=stages, now=NOW),
+        i.Claim(worker_id=two, capacity=3, stages=stages, now=NOW),
     )
     assert (len(first.leases), len(second.leases)) == (3, 2)
     assert not set(ids(first.leases)) & set(ids(second.leases))
@@ -147,6 +151,17 @@ def test_a_claim_after_an_unknown_outcome_returns_what_the_worker_does_not_know_
     assert desk.queued(unknown)["fence"] == 1
     assert len(desk.claim(7, holding=frozenset({known, unknown}))) == 1
     assert desk.claim(8, holding=frozenset()) == ()
+
+
+@pytest.mark.parametrize("suspects", [False, True])
+def test_a_worker_that_is_unknown_or_was_given_up_gets_nothing(desk, suspects):
+    desk.submit()
+    desk.bring(QueueState.SUSPECT, "other")
+    worker = desk.register()
+    desk.do(i.Lost(worker_id=worker, cause=Cause.CRASH, now=NOW))
+    for worker_id in (worker, 404):
+        claim = i.Claim(worker_id=worker_id, capacity=9, stages={("review", "fetch"): 9}, now=NOW, suspects=suspects)
+        assert desk.do(claim).leases == ()
 
 
 # --- stages that are closed ----------------------------------------------------------------------------------------------

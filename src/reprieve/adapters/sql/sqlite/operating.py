@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.core.policy import Cause
@@ -78,7 +79,7 @@ def change_stage(connection: sqlite3.Connection, intents: list[i.StageIntent], a
 
 
 def _change(connection: sqlite3.Connection, wanted: i.StageIntent, *, again: bool) -> bool:
-    values = {name: getattr(wanted, name) for name in wanted.__slots__}
+    values = asdict(wanted)
     if connection.execute(_CHANGES[type(wanted)], values).rowcount > 0:
         return True
     return again and isinstance(wanted, i.Probe) and connection.execute(_PROBED, values).fetchone() is not None
