@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.pipeline.job import Job
 from reprieve.app.worker.verdicts import Trial, judge, judge_apart, lost, verdict
+from reprieve.core.classify import is_passage
 from reprieve.core.decide import DeadLetter, Park, RetryAt
 from reprieve.core.failure import ErrorClass
 from reprieve.core.policy import Cause
@@ -99,6 +100,10 @@ class Running:
         if self.calling and self.task is not None:
             self.task.cancel()
 
+    def is_unwanted(self) -> bool:
+        """Whether the task was cancelled by whoever awaits it, and not by us."""
+        return self.why is None and self.task is not None and self.task.cancelling() > 0
+
     def go_on(self, stage: str, moment: float) -> None:
         """To the next stage, with a budget of its own."""
         self.stage, self.counters, self.opened_at = stage, _UNTRIED, moment
@@ -135,8 +140,8 @@ class Runner:
     fallback: Profile
     """For stages of dead workers that this one does not know."""
     stopping: bool = False
-    left_behind: bool = False
-    """Whether a plain function outlived the worker's grace."""
+    left_behind: set[int] = field(default_factory=set)
+    """Jobs whose plain function outlived the worker's grace."""
     limits: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict)
     wake: Callable[[], None] | None = None
     """Called when a job has left a stage, where stages take only so many."""
@@ -195,7 +200,7 @@ class Runner:
             if self.limits and self.wake is not None:
                 self.wake()
             if self.stopping or self.gates.is_closed((lease.pipeline, stage.name), finished_at):
-                await self._release(lease, _UNTRIED)
+                await self.release(lease, _UNTRIED)
                 return
 
     async def _attempt(
@@ -222,18 +227,20 @@ class Runner:
             value = await self._call(stage, job, arguments)
             running.calling = False
             return stage.encode(value)
-        except asyncio.CancelledError:
-            running.calling = False
-            await self._stopped(running, stage)
         except (KeyboardInterrupt, SystemExit):
             running.calling = False
-            await self._release(lease, running.counters.plus(Cause.DEPLOY))
+            await self.release(lease, running.counters.plus(Cause.DEPLOY))
             raise
         except LeaseLostError:
             raise
-        except BaseException as exc:  # noqa: BLE001 - every failure is classified
+        except BaseException as exc:
             running.calling = False
-            await self._failed(running, stage, exc)
+            if not is_passage(exc):
+                await self._failed(running, stage, exc)
+                return None
+            await self._stopped(running, stage)
+            if running.is_unwanted():
+                raise
         return None
 
     def _trial(self, running: Running, stage: Stage) -> Trial:
@@ -267,7 +274,7 @@ class Runner:
             apart = partial(judge_apart, profile=stage.profile, stage=stage.name)
             return await self.isolator.call(stage.function, (job, *arguments), timeout=stage.timeout, judge=apart)
         context = contextvars.copy_context()
-        call = partial(context.run, stage.function, job, *arguments)
+        call = partial(context.run, _plainly, stage.function, job, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
 
     async def _failed(self, running: Running, stage: Stage, exc: BaseException) -> None:
@@ -309,18 +316,21 @@ class Runner:
                 judged = lost("the worker's lease ran out", Cause.LOST_LEASE, trial.stage)
             case Why.STOP if not (stage.asynchronous or stage.isolated):
                 # A thread cannot be stopped: the lease stays until the process is gone, or two would run the stage.
-                self.left_behind = True
+                self.left_behind.add(lease.job_id)
                 return
-            case Why.STOP | None:
+            case Why.STOP:
                 judged = lost("the worker was stopped", Cause.DEPLOY, trial.stage)
+            case None:
+                judged = lost("the stage was cancelled, and nobody had asked for it", Cause.DEPLOY, trial.stage)
         decision, intent = verdict(trial, judged, now=now, draw=self.draw(), key=self.digest_key)
-        if running.why is Why.STOP and isinstance(decision, RetryAt):
-            # Handing back what a deployment interrupts is no failure: it leaves a count, and no row.
-            await self._release(lease, trial.counters.plus(Cause.DEPLOY))
+        if judged.cause is Cause.DEPLOY and isinstance(decision, RetryAt):
+            # Handing back what a deployment interrupts, or a cancellation, is no failure: it leaves a count, and no row.
+            await self.release(lease, trial.counters.plus(Cause.DEPLOY))
             return
         await self.journal.ask(intent)
 
-    async def _release(self, lease: Lease, counters: Counters) -> None:
+    async def release(self, lease: Lease, counters: Counters) -> None:
+        """Hand a job back, to be claimed again at once."""
         await self._told(
             lease,
             await self.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=self.now())),
@@ -340,6 +350,14 @@ class Runner:
             _LOG.warning("job %d is not this worker's any more; its attempt counts for nothing", lease.job_id)
         elif answer is Written.CANCELLED:
             await self.journal.ask(Stop(job_id=lease.job_id, fence=lease.fence, now=self.now()))
+
+
+def _plainly(function: Callable[..., object], *arguments: object) -> object:
+    """What a coroutine does by itself: a StopIteration cannot leave through a future, which would wait for ever."""
+    try:
+        return function(*arguments)
+    except StopIteration as error:
+        raise RuntimeError("the stage raised StopIteration") from error
 
 
 def _alone(trial: Trial) -> Trial:

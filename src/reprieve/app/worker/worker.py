@@ -20,7 +20,7 @@ from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Claim, Leave, Promote, Register, Renew, Wake
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
@@ -151,9 +151,18 @@ class Worker:
         """Go, unless something still runs: then the lease has to run out."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._journal.workers.discard(self._runner.worker_id)
-        if not self._running and not self._runner.left_behind:
-            with suppress(StoreUnavailableError):
+        still = self._runner.left_behind | self._running.keys()
+        with suppress(StoreUnavailableError):
+            await self._hand_back(still)
+            if not still:
                 await self._journal.ask(Leave(worker_id=self._runner.worker_id), patience=self._settings.lease)
+
+    async def _hand_back(self, still: Set[int]) -> None:
+        """What was claimed and never begun, because nobody waited for the claim's answer any more."""
+        await self._renew()  # answered after every claim that was asked for before
+        for lease in await self._journal.store.leases_of(self._runner.worker_id):
+            if lease.job_id not in still:
+                await self._runner.release(lease, lease.counters)
 
     async def _settle(self, seconds: float) -> None:
         tasks = [running.task for running in self._running.values() if running.task is not None]

@@ -1,0 +1,80 @@
+"""Worker processes killed at random moments: no job lost, no acknowledged stage run again, no attempt miscounted."""
+
+import os
+import random
+import time
+
+import pytest
+from engine_pipelines import Work
+
+KILLS = int(os.environ.get("REPRIEVE_KILLS", "60"))
+"""Over both databases."""
+SEED = int(os.environ.get("REPRIEVE_SEED", "1"))
+STAGES = ("fetch", "llm", "notify")
+
+
+def a_job(draw):
+    """Most succeed at once; some fail now and then; some are given up."""
+    kind = draw.random()
+    acts = {}
+    if kind < 0.25:
+        acts = {stage: ["fail"] * draw.randrange(4) for stage in STAGES}
+    elif kind < 0.3:
+        acts = {draw.choice(STAGES): ["fail"] * 5}
+    elif kind < 0.35:
+        acts = {draw.choice(STAGES): ["refuse"]}
+    return Work(acts=acts, seconds=draw.choice((0.0, 0.002, 0.005, 0.01)))
+
+
+def is_given_up(work):
+    return any("refuse" in acts or len(acts) == 5 for acts in work.acts.values())
+
+
+class Campaign:
+    """Kills workers, and starts others in their place."""
+
+    def __init__(self, lab, seed, *, workers):
+        self.lab, self.draw = lab, random.Random(seed)
+        self.working = [lab.start(lease=0.5) for _ in range(workers)]
+        self.killed = set()
+        self.jobs = {}
+
+    def submit(self, count):
+        works = [a_job(self.draw) for _ in range(count)]
+        self.jobs.update(zip(self.lab.submit(*works), works, strict=True))
+
+    def kill(self):
+        """Usually one that has begun a stage not long ago; now and then one that is only starting."""
+        recent = {line.pid for line in self.lab.lines("begin")[-30:]}
+        busy = [process for process in self.working if process.pid in recent]
+        victim = self.draw.choice(busy if busy and self.draw.random() < 0.9 else self.working)
+        victim.kill()
+        self.killed.add(victim.pid)
+        self.working[self.working.index(victim)] = self.lab.start(lease=0.5)
+
+    def end(self):
+        self.lab.finish()
+        assert [process.code for process in self.working] == [None] * len(self.working)
+        self.lab.check(list(self.jobs), killed=frozenset(self.killed))
+        expected = {job: "dead_letter" if is_given_up(work) else "succeeded" for job, work in self.jobs.items()}
+        assert self.lab.outcomes() == expected
+
+
+@pytest.mark.spec("REV-9.1", "CRIT-3.5")
+def test_jobs_survive_workers_that_are_killed_at_random_moments(lab, record_property):
+    campaign = Campaign(lab, SEED, workers=3)
+    campaign.submit(100)
+    began = time.monotonic()
+    for _ in range(KILLS // 2):
+        time.sleep(campaign.draw.uniform(0.05, 0.35))
+        if lab.count("queue") < 60:
+            campaign.submit(40)
+        campaign.kill()
+    killed_after = time.monotonic() - began
+    campaign.end()
+    interrupted = lab.count("attempts", cause="crash")
+    record_property(
+        "campaign",
+        f"{len(campaign.killed)} kills in {killed_after:.1f} s, {interrupted} stages cut off, {len(campaign.jobs)} jobs",
+    )
+    assert interrupted > 0

@@ -1,0 +1,69 @@
+"""A worker that is cancelled, stopped or cut off at awkward moments: nothing stays leased that nobody runs."""
+
+import asyncio
+
+import engine_pipelines
+import pytest
+from engine_pipelines import Work
+
+import reprieve
+
+LONG = 30.0
+
+
+@pytest.fixture
+def here(lab):
+    """Runs a coroutine function with an application on the laboratory's database; stages write to its file."""
+    engine_pipelines.write_to(str(lab.file))
+
+    def run(main):
+        async def opened():
+            async with reprieve.connect(lab.url) as app:
+                return await main(app)
+
+        return asyncio.run(asyncio.wait_for(opened(), LONG))
+
+    return run
+
+
+async def cancelled_when(app, moment, **options):
+    """Work until so many claims were asked for, and be cancelled just then."""
+    asked = asyncio.Event()
+    ask, claims = app.journal.ask, 0
+
+    def listening(intent, **more):
+        nonlocal claims
+        answer = ask(intent, **more)
+        if type(intent).__name__ == "Claim":
+            claims += 1
+            if claims == moment:
+                asked.set()
+        return answer
+
+    app.journal.ask = listening
+    settings = {"lease": 2.0, "poll": 0.05, "grace": 0.5} | options
+    working = asyncio.create_task(app.work(engine_pipelines.campaign, **settings))
+    await asyncio.wait_for(asked.wait(), LONG)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    app.journal.ask = ask
+
+
+def test_a_worker_that_is_cancelled_while_it_claims_leaves_no_lease_behind(lab, here):
+    jobs = lab.submit(*[Work() for _ in range(20)])
+
+    async def main(app):
+        for moment in (1, 2, 3):
+            await cancelled_when(app, moment, concurrency=4)
+            assert lab.orphans().unleased == ()
+        await app.work(engine_pipelines.campaign, until_idle=True)
+
+    here(main)
+    assert lab.outcomes() == dict.fromkeys(jobs, "succeeded")
+
+
+def test_a_worker_that_works_until_nothing_is_left_leaves_nothing(lab, here):
+    jobs = lab.submit(*[Work(acts={"fetch": ["fail"] * 4, "llm": ["fail"] * 4}) for _ in range(3)])
+    here(lambda app: app.work(engine_pipelines.campaign, until_idle=True, lease=0.5))
+    assert lab.outcomes() == dict.fromkeys(jobs, "succeeded")
