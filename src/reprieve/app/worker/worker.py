@@ -20,7 +20,7 @@ from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Claim, Leave, Promote, Register, Renew, Wake
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
@@ -157,7 +157,7 @@ class Worker:
             if not still:
                 await self._journal.ask(Leave(worker_id=self._runner.worker_id), patience=self._settings.lease)
 
-    async def _hand_back(self, still: Set[int]) -> None:
+    async def _hand_back(self, still: set[int]) -> None:
         """What was claimed and never begun, because nobody waited for the claim's answer any more."""
         await self._renew()  # answered after every claim that was asked for before
         for lease in await self._journal.store.leases_of(self._runner.worker_id):
