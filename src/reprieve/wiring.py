@@ -13,8 +13,9 @@ from reprieve.app.journal import Journal
 from reprieve.app.operations import Operations
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
+    from reprieve.core.policy import Cause
     from reprieve.ports.clock import Clock
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Keeper, Reader
@@ -52,6 +53,26 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
             return journals[0]
 
         yield Operations.over(reader, keeper, opened, clock=here)
+
+
+async def keep_workers(url: str, command: Sequence[str], count: int) -> int:
+    """Keep so many worker processes of this command alive until told to stop; an exit code."""
+    from reprieve.adapters.process.children import Children  # noqa: PLC0415 - only for those who run several
+    from reprieve.app.supervisor import reporting, supervise  # noqa: PLC0415 - the same
+    from reprieve.app.worker.recovery import HOST  # noqa: PLC0415 - the same
+
+    if not isinstance(parse(url), PostgresAddress):
+        # The next worker on a file takes over by itself: nobody has to be told of a death.
+        return await supervise(
+            command, count, processes=Children(), report=_tell_nobody, clock=SystemClock(), shared=False
+        )
+    async with connect(url) as app:
+        report = reporting(app.journal, app.reader, HOST)
+        return await supervise(command, count, processes=Children(), report=report, clock=SystemClock(), shared=True)
+
+
+async def _tell_nobody(pid: int, cause: Cause) -> None:
+    _ = pid, cause
 
 
 def _require_tables(url: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-PATIENCE: Final = 10
+PATIENCE: Final = 5
 """Seconds that a look-up waits for a lock or a connection."""
 _NO_TABLE: Final = frozenset({"42P01", "42703"})
 _PASSING_STATES: Final = ("08", "40", "53", "55", "57", "58")

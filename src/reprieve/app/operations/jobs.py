@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of, require_pipeline
-from reprieve.core.backoff import LONGEST, require_number
+from reprieve.core.backoff import require_number
 from reprieve.core.lifecycle import JobStatus
 from reprieve.errors import UnknownNameError, UsageError
 from reprieve.ports.intents import Cancel, Cancelled
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _PRUNED_AT_ONCE: Final = 500
 """Jobs in one transaction: a few dozen milliseconds in which others wait."""
+_CENTURY: Final = 3_155_760_000.0
 _HIGHEST_ID: Final = 2**63 - 1
 
 
@@ -149,7 +150,7 @@ class JobOperations:
         `tell` hears after each transaction what has been done so far.
         """
         actor = actor_of(actor)
-        require_number("older_than", older_than, 0.0, LONGEST)
+        require_number("older_than", older_than, 0.0, _CENTURY)
         if pipeline is not None:
             await require_pipeline(self._reader, pipeline)
         before = self._clock.now() - older_than

@@ -9,8 +9,11 @@ import typer
 
 import reprieve
 from reprieve.errors import ReprieveError
+from reprieve.faces.cli import database, jobs, stages
 from reprieve.faces.cli.classify import classify
+from reprieve.faces.cli.submit import submit
 from reprieve.faces.cli.taxonomy import taxonomy
+from reprieve.faces.cli.work import work
 
 app = typer.Typer(
     name="reprieve",
@@ -21,6 +24,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(work)
+app.command()(submit)
+app.add_typer(jobs.app)
+app.add_typer(stages.app)
+app.add_typer(database.app)
 app.command()(classify)
 app.command()(taxonomy)
 

@@ -1,0 +1,123 @@
+"""What the commands share: their common options, how they reach the services, and how they end."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
+
+import typer
+
+from reprieve.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from reprieve.app.operations import Operations
+    from reprieve.app.pipeline import Pipeline
+
+T = TypeVar("T")
+
+DEFAULT_URL: Final = "sqlite:///reprieve.db"
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_CENTURY: Final = 3_155_760_000.0
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
+
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="REPRIEVE_URL",
+        help="The database: sqlite:///file.db or postgresql://user@host/name.",
+        show_default=True,
+    ),
+]
+Home = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        envvar="REPRIEVE_APP",
+        help="Where your pipelines are: module:object, or a module; the current folder can be imported from.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="For machines; times are seconds since the epoch.")]
+Actor = Annotated[
+    str | None,
+    typer.Option("--actor", envvar="REPRIEVE_ACTOR", help="Who asks for it. Default: you.", show_default=False),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why, in a sentence; kept with it.", show_default=False)]
+PipelineOption = Annotated[
+    str | None, typer.Option("--pipeline", "-p", help="Only of this pipeline.", show_default=False)
+]
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    print(text, flush=True)  # noqa: T201 - the command line's way to speak
+
+
+def say_json(value: object) -> None:
+    """Print a value for machines."""
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def fail(message: str) -> NoReturn:
+    """End with exit code 1: what was asked about failed, or is not there."""
+    print(f"reprieve: {message}", file=sys.stderr)  # noqa: T201 - the command line's way to speak
+    raise typer.Exit(1)
+
+
+def run(task: Coroutine[object, object, T]) -> T:
+    """Run a coroutine to its end."""
+    import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
+
+    return asyncio.run(task)
+
+
+def operate(url: str, task: Callable[[Operations], Awaitable[T]]) -> T:
+    """Run a task over the services; a name that nothing is known by ends it with exit code 1."""
+
+    async def within() -> T:
+        from reprieve.wiring import open_operations  # noqa: PLC0415 - who asks for help does not wait for it
+
+        async with open_operations(url) as operations:
+            return await task(operations)
+
+    try:
+        return run(within())
+    except UnknownNameError as error:
+        fail(str(error))
+
+
+def acting(actor: str | None) -> str:
+    """Who asks: as given, or as the system knows them."""
+    if actor is not None:
+        return actor
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number that has no name
+        raise UsageError("nobody knows who you are here: say it with --actor") from None
+
+
+def find_pipelines(home: str | None, names: list[str]) -> list[Pipeline]:
+    """The pipelines of these names, or all there are."""
+    if home is None:
+        raise UsageError("say where your pipelines are: --app module:object, or REPRIEVE_APP in the environment")
+    from reprieve.app.pipeline.finding import load_pipelines  # noqa: PLC0415 - only commands that run pipelines pay for it
+
+    known = load_pipelines(home)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError("pipeline", name, tuple(sorted(known)))
+    return [known[name] for name in names or known]
+
+
+def duration(text: str) -> float:
+    """Read `30d`, `12h`, `90m`, `45s`, `2w` or a number of seconds."""
+    found = _DURATION.fullmatch(text.strip())
+    seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else -1.0
+    if not 0 <= seconds <= _CENTURY:
+        raise UsageError(f"{text!r} is no length of time: 30d, 12h, 90m, 45s, 2w or a number of seconds would be right")
+    return seconds

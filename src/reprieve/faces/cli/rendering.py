@@ -1,0 +1,98 @@
+"""Times, texts and tables for people; whatever users stored is shown without what a terminal would obey."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_WIDE: Final = 200
+"""Columns where there is no terminal to fit."""
+_STEPS: Final = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_STYLES: Final = {
+    "succeeded": "green",
+    "dead_letter": "red",
+    "cancelled": "dim",
+    "skipped": "dim",
+    "retryable_failed": "yellow",
+    "needs_review": "magenta",
+    "in_progress": "cyan",
+}
+
+
+def console() -> Console:
+    """Where people read; lines are broken only for a terminal."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+
+
+def plain(text: str) -> str:
+    """A stored text as one line without control characters."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 job`, `2 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def length(seconds: float) -> str:
+    """A length of time in one or two words."""
+    seconds = abs(seconds)
+    for step, unit in _STEPS:
+        if seconds >= step:
+            return f"{seconds / step:.0f} {unit}"
+    return f"{1000 * seconds:.0f} ms"
+
+
+def clock(moment: float) -> str:
+    """The local time of a moment, with its offset."""
+    return datetime.fromtimestamp(moment).astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def when(moment: float | None, now: float) -> str:
+    """A moment, absolute and relative."""
+    if moment is None:
+        return ""
+    return (
+        f"{clock(moment)} ({length(now - moment)} ago)"
+        if moment <= now
+        else f"{clock(moment)} (in {length(moment - now)})"
+    )
+
+
+def status(value: str) -> Text:
+    """A status in its colour."""
+    return Text(value, style=_STYLES.get(value, ""))
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    """A table with a heading; columns that hold nothing are left out."""
+    rows = list(rows)
+    kept = [place for place in range(len(headings)) if any(str(row[place]) for row in rows)]
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place in kept:
+        made.add_column(headings[place], overflow="fold")
+    for row in rows:
+        made.add_row(*(_cell(row[place]) for place in kept))
+    return made
+
+
+def facts(rows: Iterable[tuple[str, str | Text]]) -> Table:
+    """Names and values; those without a value are left out."""
+    made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, value in rows:
+        if str(value):
+            made.add_row(Text(name, style="dim"), _cell(value))
+    return made
+
+
+def _cell(value: str | Text) -> Text:
+    return value if isinstance(value, Text) else Text(plain(value))
