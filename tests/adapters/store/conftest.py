@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 sys.path.insert(0, str(Path(__file__).parent / "model"))
 
 NOW = 1_700_000_000.0
+ALL_ROWS = {name: select(table).order_by(*table.primary_key.columns) for name, table in tables.metadata.tables.items()}
 COUNTED = ("jobs", "attempts", "dead_letters", "workers")
 
 
@@ -180,7 +181,9 @@ class Desk:
         return self.row("stages", pipeline="review", stage=stage)
 
     def everything(self) -> dict[str, list[dict[str, Any]]]:
-        return {name: self.rows(name) for name in tables.metadata.tables}
+        """All rows there are, each table's in the order of its key."""
+        with self._engine.connect() as connection:
+            return {name: [row._asdict() for row in connection.execute(query)] for name, query in ALL_ROWS.items()}
 
     def shown(self, job_id: int) -> dict[str, Any]:
         """What `ingestion_queue` shows of a job."""
