@@ -73,7 +73,9 @@ async def retry(cursor: Cursor, intents: list[i.Retry], again: bool) -> Sequence
         for each in intents
     ]  # fmt: skip
     answers = await _each(cursor, sql.RETRY, values)
-    return await _or_cancelled(cursor, values, await _seen(cursor, "attempts", intents, answers, again=again))
+    return await _or_cancelled(
+        cursor, values, await _seen(cursor, "attempts", intents, answers, again=again), again=again
+    )
 
 
 async def bury(cursor: Cursor, intents: list[i.Bury], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
@@ -98,8 +100,12 @@ async def set_aside(cursor: Cursor, intents: list[i.SetAside], again: bool) -> S
     for each in intents:
         statement = sql.SKIP if each.status is JobStatus.SKIPPED else sql.ASK
         pipeline = await _pipeline(cursor, each.job_id) if each.pause else ""
-        values = {**_about(each), **_attempt(each.attempt), **asdict(each.counters), "unleased": each.unleased}
+        values = {
+            **_about(each), **_attempt(each.attempt), **asdict(each.counters), "unleased": each.unleased,
+            "now": each.attempt.ended_at,
+        }  # fmt: skip
         answer = await _seen(cursor, "attempts", [each], await _each(cursor, statement, [values]), again=again)
+        answer = await _or_cancelled(cursor, [values], answer, again=again)
         if each.pause and answer[0] is Written.APPLIED:
             await _pause(cursor, pipeline, each.attempt)
         answers += answer
@@ -108,15 +114,16 @@ async def set_aside(cursor: Cursor, intents: list[i.SetAside], again: bool) -> S
 
 async def wait(cursor: Cursor, intents: list[i.Await], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
     """Give leases back until something is answered."""
-    answers = await _each(cursor, sql.AWAIT, [asdict(each) for each in intents])
-    return await _given_back(cursor, intents, answers, again=again)
+    values = [asdict(each) for each in intents]
+    answers = await _given_back(cursor, intents, await _each(cursor, sql.AWAIT, values), again=again)
+    return await _or_cancelled(cursor, values, answers, again=again)
 
 
 async def release(cursor: Cursor, intents: list[i.Release], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
     """Give leases back."""
     values = [{**_about(each), **asdict(each.counters), "run_at": each.run_at, "now": each.now} for each in intents]
     answers = await _given_back(cursor, intents, await _each(cursor, sql.RELEASE, values), again=again)
-    return await _or_cancelled(cursor, values, answers)
+    return await _or_cancelled(cursor, values, answers, again=again)
 
 
 async def remember(cursor: Cursor, intents: list[i.Remember], again: bool) -> Sequence[Written]:  # noqa: ARG001, FBT001 - a handler's shape
@@ -138,14 +145,18 @@ async def stop(cursor: Cursor, intents: list[i.Stop], again: bool) -> Sequence[W
     return await _seen(cursor, "outcomes", intents, answers, again=again)
 
 
-async def cancel(cursor: Cursor, intents: list[i.Cancel], again: bool) -> Sequence[i.Cancelled]:  # noqa: ARG001, FBT001 - a handler's shape
+async def cancel(cursor: Cursor, intents: list[i.Cancel], again: bool) -> Sequence[i.Cancelled]:  # noqa: FBT001 - a handler's shape
     """End what nobody runs; ask for the rest."""
-    return [await cancel_one(cursor, each) for each in intents]
+    return [await cancel_one(cursor, each, again=again) for each in intents]
 
 
-async def cancel_one(cursor: Asking, wanted: i.Cancel) -> i.Cancelled:
+async def cancel_one(cursor: Asking, wanted: i.Cancel, *, again: bool = False) -> i.Cancelled:
     """End a job that nobody runs, or ask its worker."""
     values = asdict(wanted)
+    if again:
+        await cursor.execute(sql.CANCELLED_BEFORE, values)
+        if await cursor.fetchone() is not None:
+            return i.Cancelled.DONE
     for statement, answer in (
         (sql.CANCEL_NOW, i.Cancelled.DONE),
         (sql.CANCEL_LATER, i.Cancelled.REQUESTED),
@@ -202,14 +213,17 @@ async def _given_back(
     return [Written.APPLIED if each.job_id in done else answer for each, answer in zip(intents, answers, strict=True)]
 
 
-async def _or_cancelled(cursor: Cursor, values: list[dict[str, Any]], answers: list[Written]) -> list[Written]:
-    """What was not applied because somebody asked to cancel it ends here."""
-    asked = [place for place, answer in enumerate(answers) if answer is Written.STALE]
-    if asked:
-        stopped = await _each(cursor, sql.STOP, [values[place] for place in asked])
-        for place, answer in zip(asked, stopped, strict=True):
-            if answer is Written.APPLIED:
-                answers[place] = Written.CANCELLED
+async def _or_cancelled(
+    cursor: Cursor, values: list[dict[str, Any]], answers: list[Written], *, again: bool
+) -> list[Written]:
+    """What was not applied because somebody asked to cancel it ends here, or has ended here before."""
+    for statement in (sql.STOP, sql.STOPPED) if again else (sql.STOP,):
+        asked = [place for place, answer in enumerate(answers) if answer is Written.STALE]
+        if asked:
+            stopped = await _each(cursor, statement, [values[place] for place in asked])
+            for place, answer in zip(asked, stopped, strict=True):
+                if answer is Written.APPLIED:
+                    answers[place] = Written.CANCELLED
     return answers
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from reprieve.adapters.sql.postgres.arrays import register
@@ -78,12 +80,19 @@ class Link:
         """Say in our words what goes wrong inside; after any of it, start with a new connection where this one broke."""
         try:
             yield
+        except (UnicodeEncodeError, struct.error) as error:
+            raise StoreRefusedError(f"PostgreSQL cannot take it: {type(error).__name__}") from None
         except psycopg.Error as error:
             broken = self._connection is None or self._connection.closed or self._connection.broken
             connected = self._connection is not None
             if broken:
                 await self.drop()
             raise in_our_words(error, self._address, outcome_unknown=broken and connected) from None
+        except BaseException:
+            # A caller that was cancelled may have left the connection in the middle of an answer: nobody could use it again.
+            if self._connection is not None and self._connection.info.transaction_status is not TransactionStatus.IDLE:
+                await self.drop()
+            raise
 
 
 def in_our_words(error: psycopg.Error, address: PostgresAddress, *, outcome_unknown: bool = False) -> StoreError:

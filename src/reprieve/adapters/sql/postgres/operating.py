@@ -18,12 +18,16 @@ _STAGE_STATEMENTS = {
 }  # fmt: skip
 
 
-async def change_stage(cursor: Cursor, intents: list[i.StageIntent], again: bool) -> Sequence[bool]:  # noqa: ARG001, FBT001 - a handler's shape
+async def change_stage(cursor: Cursor, intents: list[i.StageIntent], again: bool) -> Sequence[bool]:  # noqa: FBT001 - a handler's shape
     """Pause, resume, hold, close or probe; whether anything changed."""
     answers = []
     for each in sorted(intents, key=lambda each: (each.pipeline, each.stage)):
         await cursor.execute(_STAGE_STATEMENTS[type(each)], asdict(each))
-        answers.append((each, cursor.rowcount > 0))
+        changed = cursor.rowcount > 0
+        if again and not changed and isinstance(each, i.Probe):
+            await cursor.execute(sql.PROBED, asdict(each))
+            changed = await cursor.fetchone() is not None
+        answers.append((each, changed))
     return [next(changed for other, changed in answers if other is each) for each in intents]
 
 

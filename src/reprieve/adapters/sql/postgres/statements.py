@@ -169,7 +169,8 @@ WITH due AS MATERIALIZED (
   FROM due WHERE q.job_id = due.job_id RETURNING 1
 )
 SELECT (SELECT count(*) FROM made),
-       (SELECT extract(epoch FROM run_at)::float8 FROM queue WHERE state = 2 AND run_at > to_timestamp(%(now)b) ORDER BY run_at LIMIT 1)
+       (SELECT extract(epoch FROM run_at)::float8 FROM queue
+        WHERE state = 2 AND job_id NOT IN (SELECT job_id FROM due) ORDER BY run_at LIMIT 1)
 """
 
 ATTEMPT_COLUMNS: Final = (
@@ -190,7 +191,7 @@ def _value(name: str, prefix: str = "") -> str:
     return f"to_timestamp({slot}::float8)" if name in _TIMES else slot + _NULLABLE.get(name, "")
 
 
-_MINE: Final = "job_id = %(job_id)s AND fence = %(fence)s AND (state = 1 OR (%(unleased)s AND state <> 1))"
+_MINE: Final = "job_id = %(job_id)s AND fence = %(fence)s AND (state = 1) = NOT %(unleased)s"
 _ATTEMPT: Final = f"""
 INSERT INTO attempts (job_id, fence, {", ".join(ATTEMPT_COLUMNS)})
 SELECT job_id, %(fence)s, {", ".join(_value(name) for name in ATTEMPT_COLUMNS)} FROM hit RETURNING job_id
@@ -235,15 +236,15 @@ ended AS (
 
 ASK: Final = f"""
 WITH hit AS (
-  UPDATE queue SET state = 3, waits_on = 'review', run_at = NULL,
+  UPDATE queue SET state = 3, waits_on = 'review', run_at = NULL, stage = %(stage)s,
     fence = fence + CASE WHEN %(unleased)s THEN 1 ELSE 0 END, {_BACK}
-  WHERE {_MINE} RETURNING job_id
+  WHERE {_MINE} AND NOT cancel_requested RETURNING job_id
 ) {_ATTEMPT}
 """  # noqa: S608 - assembled from constants
 
 AWAIT: Final = """
 UPDATE queue SET state = 3, waits_on = %(waits_on)s, worker_id = NULL, leased_at = NULL, alone = false
-WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1 RETURNING job_id
+WHERE job_id = %(job_id)s AND fence = %(fence)s AND state = 1 AND NOT cancel_requested RETURNING job_id
 """
 
 RELEASE: Final = f"""
@@ -277,6 +278,8 @@ SELECT job_id, 'cancelled', stage, %(fence)s, handler, to_timestamp(%(now)s::flo
 FROM gone RETURNING job_id
 """
 
+STOPPED: Final = "SELECT job_id FROM outcomes WHERE job_id = %(job_id)s AND fence = %(fence)s AND status = 'cancelled'"
+
 CANCEL_NOW: Final = """
 WITH gone AS (DELETE FROM queue WHERE job_id = %(job_id)s AND state <> 1 RETURNING job_id, stage, handler, fence)
 INSERT INTO outcomes (job_id, status, stage, fence, attempt, finished_at, reason, ended_by)
@@ -286,10 +289,18 @@ CANCEL_LATER: Final = """
 UPDATE queue SET cancel_requested = true, cancelled_by = %(actor)s, cancel_reason = %(reason)s
 WHERE job_id = %(job_id)s AND state = 1 RETURNING job_id
 """
+CANCELLED_BEFORE: Final = """
+SELECT job_id FROM outcomes WHERE job_id = %(job_id)s AND status = 'cancelled' AND ended_by = %(actor)s
+  AND finished_at = to_timestamp(%(now)s::float8)
+"""
+PROBED: Final = """
+SELECT 1 FROM stages WHERE pipeline = %(pipeline)s AND stage = %(stage)s AND opened_at IS NOT NULL
+  AND probe_until = to_timestamp(%(until)s::float8) AND changed_at = to_timestamp(%(now)s::float8)
+"""
 EXISTS: Final = "SELECT id FROM jobs WHERE id = %(job_id)s"
 
 WAKE: Final = """
-UPDATE queue SET state = 0, waits_on = NULL WHERE state = 3 AND starts_with(waits_on, %(prefix)s) AND waits_on <> %(unless)s
+UPDATE queue SET state = CASE WHEN crash + out_of_memory > 0 THEN 4 ELSE 0 END, waits_on = NULL WHERE state = 3 AND starts_with(waits_on, %(prefix)s) AND waits_on <> %(unless)s
 AND (cardinality(%(pipelines)s::text[]) = 0 OR (pipeline, stage) IN (SELECT * FROM unnest(%(pipelines)s::text[], %(stages)s::text[])))
 """
 

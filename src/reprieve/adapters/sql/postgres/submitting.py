@@ -54,6 +54,8 @@ async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, aga
         key = each.idempotency_key
         if key in made and first[key] is each:
             replies.append(i.Submitted(job_id=made[key]))
+        elif key in made and first[key].pipeline != each.pipeline:
+            replies.append(i.KeyTaken(pipeline=first[key].pipeline))
         elif key in made:
             same = first[key].payload == each.payload
             replies.append(i.Submitted(job_id=made[key], duplicate=True, mismatch=not same))
