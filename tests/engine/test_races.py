@@ -67,3 +67,33 @@ def test_a_worker_that_works_until_nothing_is_left_leaves_nothing(lab, here):
     jobs = lab.submit(*[Work(acts={"fetch": ["fail"] * 4, "llm": ["fail"] * 4}) for _ in range(3)])
     here(lambda app: app.work(engine_pipelines.campaign, until_idle=True, lease=0.5))
     assert lab.outcomes() == dict.fromkeys(jobs, "succeeded")
+
+
+def test_a_worker_that_is_woken_and_cancelled_in_the_same_moment_ends(lab, here):
+    async def main(app):
+        wakes = []
+        subscribe = app.journal.store.subscribe
+        app.journal.store.subscribe = lambda wake: (wakes.append(wake), subscribe(wake))[1]
+        working = asyncio.create_task(app.work(engine_pipelines.campaign, poll=5.0))
+        await asyncio.sleep(0.5)  # it has found nothing and rests
+        wakes[0]()
+        working.cancel()
+        done, _ = await asyncio.wait([working], timeout=5.0)
+        working.cancel()
+        await asyncio.wait([working])
+        return bool(done)
+
+    assert here(main)
+
+
+def test_a_stage_that_leaves_the_program_ends_the_worker_and_not_the_job(lab):
+    """SystemExit ends a worker, as it ends any program; its jobs are handed back."""
+    (leaver,) = lab.submit(Work(acts={"llm": ["leave"]}), pipeline="usual")
+    others = lab.submit(*[Work(seconds=0.05) for _ in range(20)], pipeline="usual")
+    process = lab.start(pipelines=["usual"], grace=0.2)
+    assert process.wait(within=20) == 4
+    assert lab.complain() == []
+    assert lab.count("workers") == 0
+    assert lab.count("queue", job_id=leaver, state=0) == 1
+    assert lab.count("attempts") == 0
+    assert sorted([*lab.outcomes(), *(row["job_id"] for row in lab.rows("queue", state=0))]) == sorted([leaver, *others])

@@ -199,7 +199,9 @@ class Worker:
         if due is not None:
             seconds = min(seconds, max(0.0, due - self._time.now()))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), seconds)
+            # Not wait_for, which forgets that it was cancelled when it is woken at the same time (Python 3.11).
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
         if due is not None and due <= self._time.now():
             await self.promote()
 
