@@ -71,6 +71,12 @@ class Journal:
     def start(self) -> None:
         """Begin to write."""
         self._writer = self._loop.create_task(self._write(), name="reprieve-journal")
+        self._writer.add_done_callback(self._go_on)
+
+    def _go_on(self, writer: asyncio.Task[None]) -> None:
+        """When all tasks are cancelled at once, as asyncio does on Ctrl-C, those who clean up still have something to say."""
+        if self._writer is writer and self._waiting:
+            self.start()
 
     async def close(self) -> None:
         """Write what waits, then stop; what cannot be written is told to those who wait for it."""
@@ -117,6 +123,8 @@ class Journal:
     def _wait(self, intents: Sequence[i.Intent], patience: float | None, *, is_one: bool) -> Future[Any]:
         if self._writer is None:
             raise StoreUnavailableError("the application is closed")
+        if self._writer.done():
+            self.start()
         answer: Future[Any] = self._loop.create_future()
         deadline = None if patience is None else self._clock.monotonic() + patience
         self._waiting.append(_Entry(intents, answer, deadline, is_one=is_one))
@@ -125,8 +133,6 @@ class Journal:
 
     async def _write(self) -> None:
         while True:
-            await self._something.wait()
-            self._something.clear()
             while self._waiting:
                 self._current = self._next_batch()
                 try:
@@ -136,6 +142,8 @@ class Journal:
                         entry.fail(StoreUnavailableError("the application was closed", outcome_unknown=True))
                     raise
                 self._current = []
+            self._something.clear()
+            await self._something.wait()
 
     def _next_batch(self) -> list[_Entry]:
         """The oldest that wait, at most one about each job: two about one job keep their order."""
