@@ -1,13 +1,14 @@
 """What can be looked up, on both dialects."""
 
 import itertools
+import re
 
 import pytest
 from sqlalchemy import event
 
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.core.lifecycle import JobStatus
-from reprieve.errors import SchemaError, StoreError, StoreUnavailableError, UsageError
+from reprieve.errors import SchemaError, StoreError, StoreRefusedError, StoreUnavailableError, UsageError
 from reprieve.ports.intents import Counters, QueueState
 from reprieve.ports.reader import JobFilter, Orphans, StageRun
 
@@ -294,6 +295,17 @@ def test_a_subject_is_found_by_its_index_though_no_pipeline_is_named(reader, exp
     plan = explain(lambda: reader.jobs(JobFilter(subject="cl-1")))
     assert "uq_jobs_pipeline_subject_version" in plan
     assert "SCAN jobs" not in plan.replace("SCAN jobs USING COVERING INDEX", "")
+
+
+@pytest.mark.parametrize("wanted", [{"subject": "\udcff"}, {"after": 2**64}, {"pipeline": "a\0b"}])
+def test_values_that_databases_do_not_take_find_nothing_or_are_refused(reader, rows, wanted):
+    rows.ended(1, job={"subject": "cl-1", "version": 1})
+    try:
+        found = reader.jobs(JobFilter(**wanted))
+    except (UsageError, StoreRefusedError) as error:
+        assert re.search(r"do not take|larger than|out of range|NUL", str(error))
+    else:
+        assert [job.job_id for job in found] == ([1] if "after" in wanted else [])
 
 
 def test_a_reader_writes_nothing(reader, rows):

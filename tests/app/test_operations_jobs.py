@@ -55,7 +55,7 @@ def test_a_job_is_shown_with_the_stages_that_it_has_passed(store_url):
     asyncio.run(run())
 
 
-@pytest.mark.spec("CRIT-3.4", "CRIT-4.1", "CRIT-4.6")
+@pytest.mark.spec("CRIT-4.1", "CRIT-4.6")
 def test_a_job_that_was_given_up_is_shown_with_what_went_wrong_and_where(store_url):
     async def run():
         async with worked(store_url, -1) as app:

@@ -63,6 +63,10 @@ class Database:
             raise StoreUnavailableError("all connections to the database are taken; try again") from error
         except SQLAlchemyError as error:
             raise _readable(error, self.address) from error
+        except UnicodeEncodeError:
+            raise UsageError("a text holds a character that databases do not take") from None
+        except OverflowError:
+            raise UsageError("a number is larger than databases take") from None
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -118,9 +122,12 @@ def _readable(error: SQLAlchemyError, address: Address) -> StoreError:
 
 
 def _told_by_postgres(error: Exception, state: str | None, address: PostgresAddress) -> StoreError:
+    import psycopg  # noqa: PLC0415 - an extra; SQLite does without
+
     primary = getattr(getattr(error, "diag", None), "message_primary", None)
     said = address.clean(str(primary or error).strip().partition("\n")[0])
-    if state is None:  # the connection could not be made, or broke
+    if state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        # The connection could not be made, or broke.
         return StoreUnavailableError(f"{address.shown} cannot be reached: {said}")
-    kind = StoreUnavailableError if state.startswith(_PASSING_STATES) else StoreRefusedError
+    kind = StoreUnavailableError if (state or "").startswith(_PASSING_STATES) else StoreRefusedError
     return kind(f"{address.shown} cannot be used: {said}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -44,9 +45,16 @@ def root(
 
 
 def main() -> None:
-    """Run the command line; what a person did wrong is told in a sentence, with exit code 2."""
+    """Run the command line; what went wrong is told in a sentence, with exit code 2."""
     try:
         app()
     except ReprieveError as error:
-        print(f"reprieve: {error}", file=sys.stderr)  # noqa: T201 - the command line's way to speak
-        sys.exit(2)
+        problem = str(error)
+    except Exception as error:  # nobody reads a stack at a prompt, and it may hold secrets
+        if os.environ.get("REPRIEVE_DEBUG"):
+            raise
+        from reprieve.app.redaction import redact  # noqa: PLC0415 - only what nobody expected needs it
+
+        problem = f"nobody expected this: {type(error).__name__}: {redact(str(error))} (REPRIEVE_DEBUG=1 shows where)"
+    print(f"reprieve: {problem}", file=sys.stderr)  # noqa: T201 - the command line's way to speak
+    sys.exit(2)

@@ -1,0 +1,97 @@
+"""The command line, run in this process, over a database and pipelines of a test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import reprieve
+from reprieve.faces.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REVIEWS = """
+import reprieve
+
+review = reprieve.Pipeline("review")
+
+
+@review.stage
+async def fetch(job: reprieve.Job[dict]) -> int:
+    return job.payload["n"]
+
+
+@review.stage
+async def llm(job: reprieve.Job[dict], n: int) -> str:
+    if n == 13:
+        raise reprieve.Permanent("thirteen")
+    if n == 14:
+        raise reprieve.NeedsReview("fourteen")
+    return f"reviewed {n}"
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Runs `reprieve ...` in a folder with a module `reviews`, whose database is `reprieve.db`."""
+    (tmp_path / "reviews.py").write_text(REVIEWS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "reviews", raising=False)
+    for name in ("REPRIEVE_URL", "REPRIEVE_ACTOR", "REPRIEVE_DEBUG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("REPRIEVE_APP", "reviews")
+    monkeypatch.setenv("TERM", "dumb")
+
+    def run(*arguments: object, text: str = "") -> Done:
+        monkeypatch.setattr(sys, "argv", ["reprieve", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        capsys.readouterr()
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code or 0
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def worked(command: Callable[..., Done]) -> Callable[..., Done]:
+    """The same, with jobs: 1 succeeded, 2 dead-lettered, 3 for review, 4 put off for an hour."""
+    from reviews import review  # noqa: PLC0415 - there only now
+
+    async def run() -> None:
+        async with reprieve.connect("sqlite:///reprieve.db") as app:
+            await app.submit(review, {"n": 1, "note": "private"}, idempotency_key="cl-1@1", subject="cl-1", version=1)
+            await app.submit(review, {"n": 13})
+            await app.submit(review, {"n": 14})
+            await app.work(review, until_idle=True)
+            await app.submit(review, {"n": 4}, idempotency_key="later", subject="cl-4", version=1, delay=3600)
+
+    asyncio.run(run())
+    return command

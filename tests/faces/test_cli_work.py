@@ -1,0 +1,122 @@
+"""`reprieve work`, as processes."""
+
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+
+def reprieve(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "reprieve", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def ended(process):
+    out, err = process.communicate(timeout=60)
+    assert "Traceback" not in err
+    return process.returncode, out, err
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "not within a minute"
+        time.sleep(0.05)
+
+
+def children_of(parent):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            if path.read_text().rpartition(")")[2].split()[1] == str(parent):
+                found.append(path.parent.name)
+    return found
+
+
+def command_line(pid):
+    return (Path("/proc") / pid / "cmdline").read_text().replace("\0", " ")
+
+
+def test_a_worker_works_until_nothing_is_left(command):
+    for number in (1, 13):
+        command("submit", "review", f'{{"n": {number}}}')
+    code, _, err = ended(reprieve("work", "review", "--until-idle", "--concurrency", 5))
+    assert code == 0
+    assert "working on review, 5 jobs at a time" in err
+    assert "thirteen" in err
+    assert [job["status"] for job in command("jobs", "list", "--json").json["jobs"]] == ["dead_letter", "succeeded"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_told_to_stop_ends_what_it_does_and_leaves(command, tmp_path, number):
+    slow = "import asyncio, reprieve\nslow = reprieve.Pipeline('slow')\n@slow.stage\nasync def nap(job: reprieve.Job[dict]) -> int:\n    await asyncio.sleep(1)\n    return 1\n"
+    (tmp_path / "naps.py").write_text(slow)
+    command("submit", "slow", "{}", "--app", "naps")
+    worker = reprieve("work", "--app", "naps")
+    until(lambda: command("jobs", "show", 1, "--json").json["status"] == "in_progress")
+    worker.send_signal(number)
+    assert ended(worker)[0] == 0
+    assert command("jobs", "show", 1, "--json").json["status"] == "succeeded"
+
+
+def test_one_process_works_on_a_file(command):
+    command("db", "upgrade")
+    first = reprieve("work")
+    until(lambda: command("stages", "list", "--json").json)
+    code, _, err = ended(reprieve("work"))
+    assert code == 2
+    assert "another process works on this file already" in err
+    first.terminate()
+    assert ended(first)[0] == 0
+    code, _, err = ended(reprieve("work", "--processes", 2))
+    assert code == 2
+    assert "one working process at a time" in err
+
+
+def test_several_processes_share_a_server(command, postgres_url, monkeypatch):
+    monkeypatch.setenv("REPRIEVE_URL", postgres_url)
+    for number in range(20):
+        command("submit", "review", f'{{"n": {number + 100}}}')
+    code, _, _ = ended(reprieve("work", "--processes", 2, "--until-idle"))
+    assert code == 0
+    counts = {job["status"] for job in command("jobs", "list", "--json").json["jobs"]}
+    assert counts == {"succeeded"}
+
+
+def test_a_password_is_on_no_childs_command_line(command, postgres_url):
+    password = "hunter" + "2secret"
+    url = postgres_url.replace("postgres:@", f"postgres:{password}@")
+    supervisor = reprieve("work", "--processes", 2, "--url", url)
+    try:
+        until(lambda: len(command("stages", "list", "--json", "--url", url).json) == 2)
+        commands = [each for each in map(command_line, children_of(supervisor.pid)) if " work " in each]
+        assert len(commands) == 2
+        assert password not in "".join(commands)
+    finally:
+        supervisor.terminate()
+    assert ended(supervisor)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["revew"], "did you mean 'review'"),
+        (["--app", "none"], "no module 'none'"),
+        (["--grace", "long"], "'long' is no length of time"),
+        (["--concurrency", "0"], "--concurrency"),
+        (["--url", "mysql://x/y"], "sqlite:///"),
+    ],
+)
+def test_what_a_person_got_wrong_is_told_in_a_sentence(command, arguments, says):
+    code, _, err = ended(reprieve("work", *arguments))
+    assert code == 2
+    assert says in err
