@@ -40,6 +40,8 @@ class Gates:
         self._journal = journal
         self._views: dict[Key, StageView] = {}
         self._runs: dict[Key, Run] = {}
+        self._empty: set[Key] = set()
+        """Stages whose last probe found no job."""
 
     async def refresh(self) -> None:
         """Learn what the fleet knows."""
@@ -75,13 +77,23 @@ class Gates:
         views = [view for key in keys if (view := self._views.get(key)) is not None and not view.paused]
         return [view.held_until for view in views if view.held_until is not None and view.held_until > now]
 
+    def keep_waiting(self, keys: Iterable[Key], now: float) -> bool:
+        """Whether jobs may be behind one of these gates that will open by itself."""
+        return any(
+            not view.paused and (view.opened_at is not None or (view.held_until is not None and view.held_until > now))
+            for key in keys
+            if key not in self._empty and (view := self._views.get(key)) is not None
+        )
+
     async def probe(self, key: Key, *, until: float, now: float) -> bool:
         """Ask for the one right to try."""
+        self._empty.discard(key)
         self._set(key, probe_until=until)
         return await self._journal.ask(Probe(pipeline=key[0], stage=key[1], until=until, now=now))
 
     async def give_back(self, key: Key, now: float) -> None:
         """There was nothing to try it with: the right goes back."""
+        self._empty.add(key)
         view = self._views[key]
         self._set(key, probe_until=None)
         reason, error_class = view.reason or "outage", view.error_class or ""

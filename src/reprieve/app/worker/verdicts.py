@@ -96,7 +96,8 @@ def verdict(
     if free:
         history = replace(history, attempts=1, started=now)
     decision = decide(judged.failure, history, trial.profile, now=now, draw=draw)
-    if isinstance(decision, DeadLetter | Abort) and judged.cause in _KILLERS and not trial.proven:
+    unproven = judged.cause in _KILLERS and not trial.proven
+    if isinstance(decision, DeadLetter | Abort) and (free or unproven):
         policy = trial.profile.policy_for(judged.failure).name
         decision = RetryAt(reason=Reason.RESUME, at=now, delay=0.0, attempt=attempts, budget=attempts, policy=policy)
     if isinstance(decision, RetryAt) and decision.at < not_before:

@@ -211,11 +211,12 @@ class Worker:
         return min([*moments, *([] if self._due is None else [self._due])], default=None)
 
     async def _is_idle(self) -> bool:
-        """Nothing runs, nothing is due later, nobody is suspected."""
+        """Nothing runs, nothing is due later, nobody is suspected, nothing is held."""
         if self._running or self._suspects:
             return False
         promoted = await self.promote()
-        return not promoted and self._due is None and not self._running
+        waits = self._gates.keep_waiting(self._keys, self._time.now())
+        return not promoted and self._due is None and not self._running and not waits
 
     async def _claim(self, wanted: int, *, suspects: bool = False) -> int:
         leases = await self.claim(wanted, suspects=suspects)
@@ -332,6 +333,8 @@ class Worker:
                 if not self._isolating:
                     async for lease in self.probes():
                         self._start(lease, probe=True)
+                if ticks % 60 == 59:  # noqa: PLR2004 - clocks drift slowly
+                    await self._time.synchronize()
                 if ticks % 4 == 3:  # noqa: PLR2004 - once in a lease or so
                     await take_over(self._runner)
             except StoreUnavailableError as error:
