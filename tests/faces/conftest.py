@@ -64,6 +64,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("REPRIEVE_APP", "reviews")
     monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("reprieve.faces.cli.common._WAITS", (0.0, 0.0, 0.0))
 
     def run(*arguments: object, text: str = "") -> Done:
         monkeypatch.setattr(sys, "argv", ["reprieve", *map(str, arguments)])

@@ -41,13 +41,37 @@ def test_a_wrong_url_is_told_with_a_right_one(command, url):
         assert "write " in done.err
 
 
-def test_a_server_that_is_away_is_told_without_its_password(command):
+@pytest.mark.spec("ORC-4.2")
+@pytest.mark.parametrize(
+    "arguments",
+    [["jobs", "list"], ["db", "upgrade"], ["db", "check"], ["jobs", "cancel", "1"], ["submit", "review", "{}"]],
+)
+def test_a_server_that_is_away_is_tried_three_times_more_then_told_without_its_password(command, arguments):
     password = "hunter" + "2secret"
-    for arguments in (["jobs", "list"], ["db", "upgrade"], ["db", "check"]):
-        done = command(*arguments, "--url", f"postgresql://ada:{password}@127.0.0.1:1/jobs")
-        assert done.code == 2
-        assert "127.0.0.1:1/jobs" in done.err
-        assert password not in done.err
+    done = command(*arguments, "--url", f"postgresql://ada:{password}@127.0.0.1:1/jobs")
+    assert done.code == 2
+    *tries, end = [line for line in done.err.splitlines() if line.startswith("reprieve: ")]
+    assert len(tries) == 3
+    assert all("127.0.0.1:1/jobs" in line and "trying again in" in line for line in tries)
+    assert end.startswith("reprieve: System unavailable, try again later: ")
+    assert password not in done.err
+
+
+@pytest.mark.spec("ORC-4.2")
+def test_a_file_that_is_free_again_is_used(worked):
+    holder = sqlite3.connect("reprieve.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    pruning = subprocess.Popen(
+        [sys.executable, "-m", "reprieve", "jobs", "prune", "--older-than", "0s"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "locked; trying again in 1 s" in pruning.stderr.readline()
+    holder.execute("ROLLBACK")
+    holder.close()
+    out, _ = pruning.communicate(timeout=60)
+    assert (pruning.returncode, out) == (0, "1 job removed; 1 job kept for open dead letters\n")
 
 
 def test_a_file_that_is_no_database_is_told(command, tmp_path):

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 import reprieve
-from reprieve.errors import ReprieveError
+from reprieve.errors import ReprieveError, StoreUnavailableError
 from reprieve.faces.cli import database, jobs, stages
 from reprieve.faces.cli.classify import classify
+from reprieve.faces.cli.common import complain
 from reprieve.faces.cli.submit import submit
 from reprieve.faces.cli.taxonomy import taxonomy
 from reprieve.faces.cli.work import work
@@ -48,6 +49,8 @@ def main() -> None:
     """Run the command line; what went wrong is told in a sentence, with exit code 2."""
     try:
         app()
+    except StoreUnavailableError as error:
+        problem = f"System unavailable, try again later: {error}"
     except ReprieveError as error:
         problem = str(error)
     except Exception as error:  # nobody reads a stack at a prompt, and it may hold secrets
@@ -56,5 +59,5 @@ def main() -> None:
         from reprieve.app.redaction import redact  # noqa: PLC0415 - only what nobody expected needs it
 
         problem = f"nobody expected this: {type(error).__name__}: {redact(str(error))} (REPRIEVE_DEBUG=1 shows where)"
-    print(f"reprieve: {problem}", file=sys.stderr)  # noqa: T201 - the command line's way to speak
+    complain(problem)
     sys.exit(2)

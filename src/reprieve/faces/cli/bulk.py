@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.submitting import Item, intent_of
 from reprieve.errors import SubmitError, UsageError
+from reprieve.faces.cli.common import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +41,8 @@ async def submit_lines(url: str, pipeline: Pipeline, source: Path, *, whole: boo
     done = Bulk()
     try:
         with nullcontext(sys.stdin) if str(source) == "-" else source.open(encoding="utf-8") as file:
-            async with connect(url) as app:
+            async with AsyncExitStack() as stack:
+                app = await patiently(lambda: stack.enter_async_context(connect(url)))
                 items = _items(file, whole=whole)
                 while some := list(islice(items, _AT_ONCE)):
                     try:

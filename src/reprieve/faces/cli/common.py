@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 
 import typer
 
-from reprieve.errors import UnknownNameError, UsageError
+from reprieve.errors import StoreUnavailableError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from reprieve.app.operations import Operations
@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 DEFAULT_URL: Final = "sqlite:///reprieve.db"
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_WAITS: Final = (1.0, 2.0, 4.0)
+"""Seconds between tries while the database is away."""
 _CENTURY: Final = 3_155_760_000.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
 
@@ -63,9 +65,14 @@ def say_json(value: object) -> None:
     say(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def complain(message: str) -> None:
+    """Say what is wrong, where errors go."""
+    print(f"reprieve: {message}", file=sys.stderr, flush=True)  # noqa: T201 - the command line's way to speak
+
+
 def fail(message: str) -> NoReturn:
     """End with exit code 1: what was asked about failed, or is not there."""
-    print(f"reprieve: {message}", file=sys.stderr)  # noqa: T201 - the command line's way to speak
+    complain(message)
     raise typer.Exit(1)
 
 
@@ -74,6 +81,19 @@ def run(task: Coroutine[object, object, T]) -> T:
     import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
 
     return asyncio.run(task)
+
+
+async def patiently(task: Callable[[], Awaitable[T]]) -> T:
+    """Do it; while the database is away, try again up to three times (ORC-4.2)."""
+    import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
+
+    for seconds in _WAITS:
+        try:
+            return await task()
+        except StoreUnavailableError as error:
+            complain(f"{error}; trying again in {seconds:g} s")
+            await asyncio.sleep(seconds)
+    return await task()
 
 
 def operate(url: str, task: Callable[[Operations], Awaitable[T]]) -> T:
@@ -86,7 +106,7 @@ def operate(url: str, task: Callable[[Operations], Awaitable[T]]) -> T:
             return await task(operations)
 
     try:
-        return run(within())
+        return run(patiently(within))
     except UnknownNameError as error:
         fail(str(error))
 

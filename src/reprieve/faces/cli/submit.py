@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reprieve.errors import JobError, UsageError
-from reprieve.faces.cli.common import DEFAULT_URL, AsJson, Home, Url, duration, fail, find_pipelines, run, say, say_json
+from reprieve.faces.cli.common import (
+    DEFAULT_URL,
+    AsJson,
+    Home,
+    Url,
+    duration,
+    fail,
+    find_pipelines,
+    patiently,
+    run,
+    say,
+    say_json,
+)
 from reprieve.faces.cli.rendering import count
 
 if TYPE_CHECKING:
@@ -110,7 +123,8 @@ async def _submit(
 ) -> tuple[Submission, object, JobError | None]:
     from reprieve.wiring import connect  # noqa: PLC0415 - who asks for help does not wait for it
 
-    async with connect(url) as app:
+    async with AsyncExitStack() as stack:
+        app = await patiently(lambda: stack.enter_async_context(connect(url)))
         made = await app.submit(pipeline, payload, **options)
         try:
             return made, await app.wait(made.job_id, timeout=patience) if waits else None, None

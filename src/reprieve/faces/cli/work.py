@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reprieve.faces.cli.common import DEFAULT_URL, Home, Url, duration, find_pipelines, run
+from reprieve.faces.cli.common import DEFAULT_URL, Home, Url, duration, find_pipelines, patiently, run
 
 if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
@@ -59,7 +60,8 @@ def work(
 async def _work(url: str, pipelines: list[Pipeline], *, concurrency: int, grace: float, until_idle: bool) -> None:
     from reprieve.wiring import connect  # noqa: PLC0415 - who asks for help does not wait for it
 
-    async with connect(url) as app:
+    async with AsyncExitStack() as stack:
+        app = await patiently(lambda: stack.enter_async_context(connect(url)))
         await app.work(*pipelines, concurrency=concurrency, grace=grace, until_idle=until_idle, signals=True)
 
 
