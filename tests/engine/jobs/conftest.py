@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from sqlalchemy import select
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 LONG = 30.0
 """Seconds after which something that has to happen is taken not to: never reached by a test that passes."""
+EMPTIED = [name for name in tables.metadata.tables if name != "meta"]
 SOON = reprieve.Backoff(initial=0.01, maximum=0.02)
 """Waits that a test can sit through."""
 
@@ -101,10 +103,21 @@ class Bench:
         return value
 
 
-@pytest.fixture
-def bench(store_url: str) -> Iterator[Bench]:
+@pytest.fixture(scope="session")
+def shared_url(postgres_database: Callable[..., str]) -> str:
+    """A database on PostgreSQL that is emptied, not made anew, for each test."""
+    return postgres_database()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """A bench on each of the two databases."""
-    made = Bench(store_url)
+    if request.param == "sqlite":
+        made = Bench(request.getfixturevalue("sqlite_url"))
+    else:
+        made = Bench(request.getfixturevalue("shared_url"))
+        with psycopg.connect(made.url) as connection:
+            connection.execute(f"TRUNCATE {', '.join(EMPTIED)} RESTART IDENTITY")
     yield made
     made.close()
 
