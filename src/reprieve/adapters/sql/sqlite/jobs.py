@@ -153,7 +153,8 @@ def _record(connection: sqlite3.Connection, said: i.Retry | i.Bury | i.SetAside,
 
 def _give_back(connection: sqlite3.Connection, row: Row, said: i.Retry | i.SetAside | i.Release, state: int) -> None:
     """Take the lease off; a report by somebody without one moves the fence on, so that it counts once."""
-    stage, opened_at = (said.stage, said.opened_at) if isinstance(said, i.Retry) else (row.stage, None)
+    stage = row.stage if isinstance(said, i.Release) else said.attempt.stage
+    opened_at = said.opened_at if isinstance(said, i.Retry) else None
     run_at = None if isinstance(said, i.SetAside) else said.run_at
     waits_on = "review" if isinstance(said, i.SetAside) else None
     unleased = not isinstance(said, i.Release) and said.unleased
