@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
+    from reprieve.app.blocking import BlockingApp
+    from reprieve.app.items import Items
     from reprieve.app.operations import Operations
     from reprieve.app.pipeline import Pipeline
+    from reprieve.app.profiles import ProfileLike
+    from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
     from reprieve.ports.isolation import Isolator
@@ -129,22 +133,30 @@ class App:
             payload, idempotency_key=idempotency_key, subject=subject, version=version, priority=priority, delay=delay,
             run_at=run_at,
         )  # fmt: skip
-        intent = intent_of(pipeline, item, now=self._clock.now())
+        journal, intent = self.journal, intent_of(pipeline, item, now=self._clock.now())
         if connection is not None:
             answer = (await self._store.submit_through(connection, [intent]))[0]
         else:
-            answer = await self.journal.ask(intent, patience=SUBMIT_PATIENCE)
+            answer = await journal.ask(intent, patience=SUBMIT_PATIENCE)
         return reply_to(intent, answer, app=self, pipeline=pipeline)
 
-    async def submit_many(self, pipeline: Pipeline, items: Iterable[object]) -> list[Submission]:
+    async def submit_many(
+        self, pipeline: Pipeline, items: Iterable[object], *, connection: object = None
+    ) -> list[Submission]:
         """Create many jobs at once: payloads, or `Item(payload, idempotency_key=..., ...)`; all are validated first."""
-        now = self._clock.now()
+        journal, now = self.journal, self._clock.now()
         intents = [
             intent_of(pipeline, item if isinstance(item, Item) else Item(item), now=now, place=place)
             for place, item in enumerate(items)
         ]
+        if connection is not None:
+            replies = await self._store.submit_through(connection, intents)
+            return [
+                reply_to(intent, reply, app=self, pipeline=pipeline)
+                for intent, reply in zip(intents, replies, strict=True)
+            ]
         chunks = [intents[at : at + _AT_ONCE] for at in range(0, len(intents), _AT_ONCE)]
-        answers = [self.journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks]
+        answers = [journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks]
         return [
             reply_to(intent, reply, app=self, pipeline=pipeline)
             for chunk, answer in zip(chunks, answers, strict=True)
@@ -156,6 +168,41 @@ class App:
         if self._waiter is None:
             raise UsageError("the application is not open")
         return await self._waiter.result(job_id, timeout=timeout, pipeline=pipeline)
+
+    async def handle_item_failure(
+        self,
+        job: int | str,
+        agent_name: str,
+        step_name: str,
+        error: object,
+        config: ProfileLike | None = None,
+        *,
+        draw: float | None = None,
+    ) -> Decision:
+        """For callers who run their own loop: classify, decide, write and log what becomes of a job whose step failed.
+
+        The job is given by its id or its idempotency key; a job that a worker runs is refused. `error` is an exception, a
+        message, or a mapping or object with a message and a status; `config` a profile, `ingestion` unless given. Failures
+        in a row on one step are counted; another step starts a count of its own.
+        """
+        return await self._items().failed(job, agent_name, step_name, error, config, draw=draw)
+
+    async def complete_item(self, job: int | str, step_name: str, result: object = None) -> None:
+        """For callers who run their own loop: the job has succeeded with this step."""
+        await self._items().completed(job, step_name, result)
+
+    def _items(self) -> Items:
+        from reprieve.app.items import Items  # noqa: PLC0415 - only for those who run their own loop
+
+        return Items(journal=self.journal, reader=self._reader, digest_key=self._digest_key)
+
+    def blocking(self) -> BlockingApp:
+        """The same for plain synchronous code: `with reprieve.connect(url).blocking() as app`."""
+        from reprieve.app.blocking import BlockingApp  # noqa: PLC0415 - only for those who block
+
+        if self._journal is not None:
+            raise UsageError("the application is open in an event loop: connect anew for plain code")
+        return BlockingApp(self)
 
     async def work(
         self,

@@ -26,7 +26,8 @@ from reprieve.errors import UsageError
 if TYPE_CHECKING:
     from reprieve.core.policy import Profile
 
-_PROFILE: Final = "ingestion"
+PROFILE: Final = "ingestion"
+"""The one that items live by, unless told otherwise."""
 _STATUS_KEYS: Final = ("statusCode", "status_code", "status")
 _LOG: Final = logging.getLogger("reprieve.ingestion")
 
@@ -67,27 +68,27 @@ class FailureFields:
 
 def classify_error(error: object) -> Classification:
     """Say what an error is: `retryable`, `terminal` or `rate_limit`."""
-    return _classification(_judge(error, resolve(_PROFILE), time()))
+    return _classification(judge_error(error, resolve(PROFILE), time()))
 
 
 def get_retry_delay(attempt: int, error: object, *, draw: float | None = None) -> int | None:
     """Milliseconds to wait after this many failures; None where the error is terminal."""
-    profile = resolve(_PROFILE)
-    failure = _judge(error, profile, time())
+    profile = resolve(PROFILE)
+    failure = judge_error(error, profile, time())
     return _wait(failure, profile, attempt, draw) if failure.retryable else None
 
 
 def calculate_backoff(attempt: int, *, rate_limit: bool = False, draw: float | None = None) -> int:
     """Milliseconds of backoff after this many failures: 1 s doubling, 10 s for a rate limit, capped, a fifth either way."""
     kind = ErrorType.RATE_LIMIT if rate_limit else ErrorType.RETRYABLE
-    return _wait(_bare_failure(kind), resolve(_PROFILE), attempt, draw)
+    return _wait(_bare_failure(kind), resolve(PROFILE), attempt, draw)
 
 
 def should_move_to_dlq(failure_count: int, classification: Classification) -> bool:
     """Whether an item that failed so often on one step belongs in the dead-letter queue."""
     failure = _bare_failure(classification.type)
     history = History(attempts=max(1, failure_count), started=0.0)
-    return not isinstance(decide(failure, history, resolve(_PROFILE), now=0.0, draw=0.0), RetryAt)
+    return not isinstance(decide(failure, history, resolve(PROFILE), now=0.0, draw=0.0), RetryAt)
 
 
 def handle_item_failure(
@@ -105,15 +106,15 @@ def handle_item_failure(
     The item is a mutable mapping or an object; it gets the fields of `FailureFields` and, in the dead-letter queue, the
     `status_code` 599. What another profile would park is terminal here, and goes there too. `config` is a profile.
     """
-    profile = _without_deadline(resolve(_PROFILE if config is None else config))
+    profile = _without_deadline(resolve(PROFILE if config is None else config))
     moment = time() if now is None else now
-    failure = _judge(error, profile, moment, stage=step_name)
+    failure = judge_error(error, profile, moment, stage=step_name)
     same_step = _read(item, "last_failed_step") == step_name
     count = 1 + (_count(_read(item, "failure_count")) if same_step else 0)
     history = History(attempts=count, started=moment)
     decision = decide(failure, history, profile, now=moment, draw=random() if draw is None else draw)  # noqa: S311 - jitter
     _write(item, _changes(fields_after(failure, decision, step=step_name, count=count, now=moment), decision))
-    _log(agent_name, step_name, failure, decision, count)
+    log_failure(agent_name, step_name, failure, decision, count)
     return decision
 
 
@@ -132,7 +133,8 @@ def fields_after(failure: Failure, decision: Decision, *, step: str, count: int,
     )
 
 
-def _judge(error: object, profile: Profile, now: float, *, stage: str = "") -> Failure:
+def judge_error(error: object, profile: Profile, now: float, *, stage: str = "") -> Failure:
+    """Judge an exception, a message, or a mapping or object that has them."""
     if isinstance(error, BaseException):
         return classify(error, profile=profile, stage=stage, now=now)
     if isinstance(error, str):
@@ -220,8 +222,10 @@ def _timestamp(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, tz=UTC)
 
 
-def _log(agent_name: str, step_name: str, failure: Failure, decision: Decision, count: int) -> None:
-    """Sanitized words only, on one line; the item itself is not shown."""
+def log_failure(
+    agent_name: str, step_name: str, failure: Failure, decision: Decision, count: int, *, became: str | None = None
+) -> None:
+    """One line, of sanitized words only; the item itself is not shown."""
     where = f"{agent_name}/{step_name}"
     match decision:
         case RetryAt():
@@ -231,6 +235,7 @@ def _log(agent_name: str, step_name: str, failure: Failure, decision: Decision, 
             )  # fmt: skip
         case _:
             _LOG.error(
-                "%s: failure %d (%s), moved to the dead-letter queue (%s): %r",
-                where, count, failure.error_class, decision.reason, failure.message,
+                "%s: failure %d (%s), %s (%s): %r",
+                where, count, failure.error_class, became or "moved to the dead-letter queue", decision.reason,
+                failure.message,
             )  # fmt: skip

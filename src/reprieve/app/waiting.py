@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve.app.pipeline.values import ANY
 from reprieve.core.lifecycle import JobStatus
 from reprieve.errors import JobFailedError, JobTimeoutError, StoreUnavailableError, UnknownNameError
 
@@ -86,7 +87,8 @@ def value_of(ending: Ending, pipeline: Pipeline | None) -> Any:  # noqa: ANN401 
         raise JobFailedError(problem, job_id=ending.job_id, status=ending.status)
     if ending.result is None:
         return None
-    if pipeline is not None:
+    # A step of a caller's own loop is no stage, and its result is plain JSON.
+    if pipeline is not None and (pipeline.find(ending.stage) is not None or ending.result_type != ANY):
         return pipeline.decode_result(ending.stage, ending.result, ending.result_type or "")
     import json  # noqa: PLC0415 - only for those who do not know the pipeline
 
