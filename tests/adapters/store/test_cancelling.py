@@ -104,6 +104,16 @@ def test_a_job_that_would_be_tried_again_or_wait_is_cancelled_instead(desk, say,
     assert is_cancelled(desk, lease.job_id, at=NOW + 1)
 
 
+@pytest.mark.parametrize("name", ["retry", "review"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_report_without_a_lease_does_not_stop_a_job_in_its_workers_place(desk, say, name, again):
+    lease = asked_to_stop(desk, say)
+    before = desk.everything()
+    report = getattr(say, name)(lease.job_id, lease.fence, unleased=True)
+    assert desk.do(report, again=again) is Written.STALE
+    assert desk.everything() == before
+
+
 def test_a_memo_is_kept_while_the_job_is_being_stopped(desk, say):
     lease = asked_to_stop(desk, say)
     assert desk.do(say.remember(lease.job_id, 1)) is Written.APPLIED

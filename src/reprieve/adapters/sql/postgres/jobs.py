@@ -216,9 +216,16 @@ async def _given_back(
 async def _or_cancelled(
     cursor: Cursor, values: list[dict[str, Any]], answers: list[Written], *, again: bool
 ) -> list[Written]:
-    """What was not applied because somebody asked to cancel it ends here, or has ended here before."""
+    """What was not applied because somebody asked to cancel it ends here, or has ended here before.
+
+    A report by somebody without a lease leaves that to the worker that has it.
+    """
     for statement in (sql.STOP, sql.STOPPED) if again else (sql.STOP,):
-        asked = [place for place, answer in enumerate(answers) if answer is Written.STALE]
+        asked = [
+            place
+            for place, answer in enumerate(answers)
+            if answer is Written.STALE and not values[place].get("unleased", False)
+        ]
         if asked:
             stopped = await _each(cursor, statement, [values[place] for place in asked])
             for place, answer in zip(asked, stopped, strict=True):
