@@ -117,6 +117,13 @@ def test_a_retry_may_send_the_job_to_another_stage(desk, say):
     assert [each.stage for each in desk.claim(1, "fetch", "llm")] == ["fetch"]
 
 
+def test_a_job_for_a_person_stands_at_the_stage_that_its_attempt_names(desk, say):
+    job_id = desk.submit()
+    record = say.attempt(stage="llm", decision="park", retry_at=None)
+    desk.do(say.review(job_id, 0, attempt=record, unleased=True))
+    assert desk.queued(job_id)["stage"] == "llm"
+
+
 @pytest.mark.spec("ING-3.3", "CRIT-3.4", "CRIT-4.6")
 def test_a_buried_job_is_a_dead_letter_with_code_599_and_its_attempt_in_one_write(desk, say):
     lease = desk.lease()
