@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,18 +16,25 @@ if TYPE_CHECKING:
     from harness import Effort, Figure
 
 
+PARTS = (
+    throughput.staged,
+    throughput.single,
+    throughput.backlog,
+    throughput.bare,
+    throughput.side_by_side,
+    submitting.bulk,
+    submitting.latency,
+)
+"""What is measured, the slowest first."""
+
+
 def run(effort: Effort) -> list[Figure]:
     """Measure all of it on one server."""
     scale = Scale.of(effort)
     with tempfile.TemporaryDirectory() as folder, Server(Path(folder) / "server") as server:
         arena = Arena(server, Path(folder))
-        return [
-            server.pace(),
-            *throughput.staged(arena, scale),
-            *throughput.single(arena, scale),
-            *throughput.backlog(arena, scale),
-            *throughput.bare(arena, scale),
-            *throughput.side_by_side(arena, scale),
-            *submitting.bulk(arena, scale),
-            *submitting.latency(arena, scale),
-        ]
+        figures = [server.pace()]
+        for part in PARTS:
+            print(f"  {part.__name__.replace('_', ' ')} ...", file=sys.stderr, flush=True)
+            figures += part(arena, scale)
+        return figures

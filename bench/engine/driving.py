@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POLL = 0.02
 """Seconds between two looks at how many jobs are done."""
-PATIENCE = 180.0
+PATIENCE = 600.0
 """Seconds after which jobs are not waited for any longer."""
 BENCH: Final = Path(__file__).resolve().parent.parent
 
