@@ -16,7 +16,7 @@ def test_jobs_are_listed_with_the_newest_first(worked):
         ("1", "succeeded"),
     ]
     assert "s ago)" in done.out, "when it was submitted"
-    assert "(in 1 h)" in done.out, "when it is due"
+    assert "(in 60 min)" in done.out, "when it is due"
     assert "waits on review" in done.out
 
 

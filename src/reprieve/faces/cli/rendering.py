@@ -44,10 +44,10 @@ def count(number: int, noun: str) -> str:
 
 
 def length(seconds: float) -> str:
-    """A length of time in one or two words."""
+    """A length of time as a number and a unit, at least two of the unit so that little is lost."""
     seconds = abs(seconds)
     for step, unit in _STEPS:
-        if seconds >= step:
+        if seconds >= 2 * step or (step == 1 and seconds >= 1):
             return f"{seconds / step:.0f} {unit}"
     return f"{1000 * seconds:.0f} ms"
 
