@@ -62,8 +62,9 @@ def _command(module: str, action: str, order: Order) -> list[str]:
 def _environment() -> dict[str, str]:
     """Everything is compiled once, as where it is installed; some environments forbid that for sources."""
     bytecode = str(Path(sys.prefix) / ".bench-bytecode")
+    paths = os.pathsep.join((str(BENCH), str(BENCH.parent / "src")))
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": bytecode, "PYTHONPATH": str(BENCH), "PYTHONWARNINGS": "ignore"}
+    return {**kept, "PYTHONPYCACHEPREFIX": bytecode, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"}
 
 
 @contextmanager
