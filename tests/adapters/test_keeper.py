@@ -3,6 +3,7 @@
 import sqlite3
 
 import pytest
+from sqlalchemy import event
 
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
@@ -91,6 +92,16 @@ def test_pruning_stops_at_jobs_that_were_submitted_since(keeper, rows):
     assert (found.jobs, found.more) == (0, True)
     found = pruned(keeper, before=NOW + 4.5, limit=3, after=found.after)
     assert (found.jobs, found.more) == (0, False)
+
+
+def test_both_tables_are_entered_where_pruning_goes_on(keeper, rows):
+    """Else PostgreSQL walks through all jobs up to there, for every chunk of a million."""
+    asked = []
+    event.listen(keeper._database.engine, "before_cursor_execute", lambda *given: asked.append(given[2]))
+    pruned(keeper, after=5)
+    (look,) = [statement for statement in asked if "FROM outcomes" in statement]
+    assert "outcomes.job_id > " in look
+    assert "jobs.id > " in look
 
 
 def test_a_dry_run_counts_and_removes_nothing(keeper, rows):
