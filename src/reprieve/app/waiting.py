@@ -1,4 +1,4 @@
-"""Waiting for jobs to end: one poll for all who wait, sooner when the store says that something happened."""
+"""Waiting for jobs to end: one poll for all who wait, the more often the shorter they have waited."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from reprieve.errors import JobFailedError, JobTimeoutError, StoreUnavailableErr
 
 if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
-    from reprieve.ports.clock import Clock
     from reprieve.ports.reader import Ending, Reader
-    from reprieve.ports.store import Store
 
 _FIRST_POLL: Final = 0.01
 _LONGEST_POLL: Final = 0.5
@@ -23,8 +21,9 @@ _LONGEST_POLL: Final = 0.5
 class Waiter:
     """Looks for all jobs that somebody waits for, in one query."""
 
-    def __init__(self, reader: Reader, store: Store, *, clock: Clock) -> None:
-        self._reader, self._store, self._clock = reader, store, clock
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._poll = _FIRST_POLL
         self._waiting: dict[int, list[asyncio.Future[Ending]]] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -41,10 +40,13 @@ class Waiter:
 
     async def result(self, job_id: int, *, timeout: float | None, pipeline: Pipeline | None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
         """What the job's last stage returned."""
+        for ending in await asyncio.to_thread(self._reader.endings, [job_id]):
+            return value_of(ending, pipeline)
         if await asyncio.to_thread(self._reader.job, job_id) is None:
             raise UnknownNameError("job", str(job_id))
         future: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(job_id, []).append(future)
+        self._poll = _FIRST_POLL
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._look(), name="reprieve-waiter")
         try:
@@ -65,16 +67,25 @@ class Waiter:
             self._waiting.pop(job_id, None)
 
     async def _look(self) -> None:
-        poll = _FIRST_POLL
         while self._waiting:
-            with suppress(StoreUnavailableError):
+            try:
                 for ending in await asyncio.to_thread(self._reader.endings, list(self._waiting)):
-                    poll = _FIRST_POLL
+                    self._poll = _FIRST_POLL
                     for future in self._waiting.pop(ending.job_id, []):
                         if not future.done():
                             future.set_result(ending)
-            await asyncio.sleep(poll)
-            poll = min(1.5 * poll, _LONGEST_POLL)
+            except StoreUnavailableError:
+                pass  # it may be back at the next look
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
+                self._fail(error)
+            await asyncio.sleep(self._poll)
+            self._poll = min(1.5 * self._poll, _LONGEST_POLL)
+
+    def _fail(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for future in [future for futures in waiting.values() for future in futures]:
+            if not future.done():
+                future.set_exception(error)
 
 
 def value_of(ending: Ending, pipeline: Pipeline | None) -> Any:  # noqa: ANN401 - the job's own result
