@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from itertools import count
 from random import random
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,7 +70,7 @@ class App:
             self._journal = Journal(self._store, clock=self._clock)
             self._journal.start()
             stack.push_async_callback(self._journal.close)
-            self._waiter = Waiter(self._reader, self._store, clock=self._clock)
+            self._waiter = Waiter(self._reader)
             stack.push_async_callback(self._waiter.close)
             self._stack = stack.pop_all()
         return self
@@ -143,7 +144,10 @@ class App:
     async def submit_many(
         self, pipeline: Pipeline, items: Iterable[object], *, connection: object = None
     ) -> list[Submission]:
-        """Create many jobs at once: payloads, or `Item(payload, idempotency_key=..., ...)`; all are validated first."""
+        """Create many jobs at once: payloads, or `Item(payload, idempotency_key=..., ...)`; all are validated first.
+
+        Where the store refuses one, the others are created all the same, and the error says which it was.
+        """
         journal, now = self.journal, self._clock.now()
         intents = [
             intent_of(pipeline, item if isinstance(item, Item) else Item(item), now=now, place=place)
@@ -152,13 +156,14 @@ class App:
         if connection is not None:
             replies = await self._store.submit_through(connection, intents)
             return [
-                reply_to(intent, reply, app=self, pipeline=pipeline)
-                for intent, reply in zip(intents, replies, strict=True)
+                reply_to(intent, reply, app=self, pipeline=pipeline, place=place)
+                for place, (intent, reply) in enumerate(zip(intents, replies, strict=True))
             ]
         chunks = [intents[at : at + _AT_ONCE] for at in range(0, len(intents), _AT_ONCE)]
         answers = [journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks]
+        places = count()
         return [
-            reply_to(intent, reply, app=self, pipeline=pipeline)
+            reply_to(intent, reply, app=self, pipeline=pipeline, place=next(places))
             for chunk, answer in zip(chunks, answers, strict=True)
             for intent, reply in zip(chunk, await answer, strict=True)
         ]

@@ -114,9 +114,15 @@ def _is_unicode(value: str) -> bool:
 
 
 def reply_to(
-    intent: Submit, answer: Submitted | KeyTaken | VersionTooLow, *, app: App, pipeline: Pipeline
+    intent: Submit,
+    answer: Submitted | KeyTaken | VersionTooLow,
+    *,
+    app: App,
+    pipeline: Pipeline,
+    place: int | None = None,
 ) -> Submission:
-    """The submission, or why there is none."""
+    """The submission, or why there is none; `place` says which of many was refused."""
+    which = "" if place is None else f"item {place}: "
     match answer:
         case Submitted():
             return Submission(
@@ -125,9 +131,10 @@ def reply_to(
             )  # fmt: skip
         case KeyTaken():
             raise SubmitError(
-                f"the idempotency key belongs to a job of pipeline {answer.pipeline!r}: keys are unique over all"
+                f"{which}the idempotency key belongs to a job of pipeline {answer.pipeline!r}: keys are unique over all"
             )
         case VersionTooLow():
             raise SubmitError(
-                f"version {intent.version} is not above version {answer.highest}, which the subject has: a rerun needs a higher one"
+                f"{which}version {intent.version} is not above version {answer.highest}, which the subject has: a rerun "
+                "needs a higher one"
             )

@@ -1,0 +1,154 @@
+"""Waiting for a job: its result with its type, why there is none, or that it is not over yet."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+import reprieve
+from reprieve import Job, JobFailedError, JobStatus, JobTimeoutError, NeedsReview, Pipeline
+
+
+@dataclass(frozen=True)
+class Review:
+    verdict: str
+    lines: tuple[int, ...]
+
+
+def reviewing(profile, error=None):
+    pipeline = Pipeline("review", profile=profile)
+
+    @pipeline.stage
+    async def llm(job: Job[str]) -> Review:
+        if error is not None:
+            raise error
+        return Review(job.payload, (1, 2))
+
+    return pipeline
+
+
+def test_a_result_comes_back_as_its_type_and_without_the_pipeline_as_plain_values(bench, quick):
+    pipeline = reviewing(quick)
+
+    async def main():
+        submission = await bench.app.submit(pipeline, "fine")
+        await bench.work(pipeline)
+        return await submission.result(timeout=20), await bench.app.wait(submission.job_id, timeout=20)
+
+    assert bench.run(main) == (Review("fine", (1, 2)), {"verdict": "fine", "lines": [1, 2]})
+
+
+def test_who_waits_before_the_job_is_worked_on_gets_it_too_and_so_do_others(bench, quick):
+    pipeline = reviewing(quick)
+
+    async def main():
+        submissions = [await bench.app.submit(pipeline, str(number)) for number in range(3)]
+        waits = [asyncio.create_task(each.result(timeout=20)) for each in submissions + submissions]
+        await asyncio.sleep(0.05)
+        await bench.work(pipeline)
+        return [review.verdict for review in await asyncio.gather(*waits)]
+
+    assert bench.run(main) == ["0", "1", "2"] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "profile", "status", "told"),
+    [
+        (TypeError("a bug"), "criticizer", "dead_letter", "dead_letter at llm: BUG: a bug"),
+        (
+            reprieve.Permanent("too long", error_class="CONTEXT_LENGTH_EXCEEDED"),
+            "analysis",
+            "skipped",
+            "skipped at llm",
+        ),
+    ],
+)
+def test_a_job_that_ended_otherwise_raises_what_it_ended_as_and_why(bench, quickly, error, profile, status, told):
+    pipeline = reviewing(quickly(profile), error)
+
+    async def main():
+        submission = await bench.app.submit(pipeline, "x")
+        await bench.work(pipeline)
+        with pytest.raises(JobFailedError, match=told) as caught:
+            await submission.result(timeout=20)
+        return submission.job_id, caught.value
+
+    job, raised = bench.run(main)
+    assert (raised.job_id, raised.status) == (job, status)
+
+
+@pytest.mark.parametrize("error", [None, NeedsReview("look at this")])
+def test_a_job_that_is_not_over_in_time_is_said_to_be_what_it_is(bench, quick, error):
+    pipeline = reviewing(quick, error)
+
+    async def main():
+        submission = await bench.app.submit(pipeline, "x")
+        if error is not None:
+            await bench.work(pipeline)
+        status = JobStatus.PENDING if error is None else JobStatus.NEEDS_REVIEW
+        with pytest.raises(JobTimeoutError, match=f"is not over after 0.05 s: it is {status}") as caught:
+            await submission.result(timeout=0.05)
+        assert (caught.value.job_id, caught.value.status) == (submission.job_id, status)
+        assert isinstance(caught.value, TimeoutError)
+        if error is None:
+            await bench.work(pipeline)  # who stopped waiting has not stopped the job
+            return await submission.result(timeout=20)
+        return None
+
+    assert bench.run(main) == (Review("x", (1, 2)) if error is None else None)
+
+
+def test_a_job_that_nobody_knows_is_not_waited_for(bench):
+    async def main():
+        with pytest.raises(reprieve.UnknownNameError, match="no job is named '4711'"):
+            await bench.app.wait(4711)
+
+    bench.run(main)
+
+
+def test_waiting_ends_with_the_application(bench, quick):
+    pipeline = reviewing(quick)
+
+    async def main():
+        submission = await bench.app.submit(pipeline, "x")
+        return asyncio.create_task(submission.result())
+
+    async def opened():
+        async with reprieve.connect(bench.url) as bench.app:
+            waiting = await main()
+            await asyncio.sleep(0.05)
+        with pytest.raises((asyncio.CancelledError, reprieve.StoreUnavailableError)):
+            await waiting
+
+    asyncio.run(opened())
+
+
+def test_a_look_that_fails_for_good_is_told_to_those_who_wait(store_url, quick):
+    pipeline = reviewing(quick)
+
+    async def main():
+        async with reprieve.connect(store_url) as app, asyncio.timeout(20):
+            submission = await app.submit(pipeline, "x")
+            waiting = asyncio.create_task(submission.result())
+            await asyncio.sleep(0.05)
+            lose_outcomes(store_url)
+            with pytest.raises(reprieve.SchemaError, match="reprieve db upgrade"):
+                await waiting
+
+    asyncio.run(main())
+
+
+def lose_outcomes(url):
+    connection = sqlite3.connect(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else psycopg.connect(url)
+    with closing(connection):
+        connection.execute("ALTER TABLE outcomes RENAME TO lost")
+        connection.commit()
+
+
+def test_an_application_that_is_not_open_says_so():
+    app = reprieve.connect("sqlite:///nowhere.db")
+    with pytest.raises(reprieve.UsageError, match="not open"):
+        asyncio.run(app.wait(1))
