@@ -23,7 +23,7 @@ from reprieve.adapters.sql.postgres import PostgresStore
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
 from reprieve.core.lifecycle import JobStatus
-from reprieve.errors import UsageError
+from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import KeyTaken, Submit, Submitted, VersionTooLow
 
 NOW = 1_700_000_000.0
@@ -615,6 +615,20 @@ def test_guests_with_versions_of_one_subject_take_turns(postgres_url):
     assert list(statuses.values()).count(JobStatus.PENDING) == 1
     assert statuses[answers[-1].job_id] is JobStatus.PENDING
     assert {each for answer in made for each in answer.superseded} == set(statuses) - {answers[-1].job_id}
+
+
+@pytest.mark.parametrize("values", [{}, {"subject": "s", "version": 1}], ids=["plain", "of a subject"])
+def test_a_guest_that_does_not_end_its_transaction_holds_up_nobody_else_for_ever(postgres_url, values):
+    async def scene():
+        async with store_at(postgres_url) as store, psycopg_async(postgres_url) as guest:
+            (answer,) = await store.submit_through(guest.connection, [wanted(**values)])
+            with pytest.raises(StoreUnavailableError, match="lock timeout"):
+                await asyncio.wait_for(store.apply([wanted(**values)]), 30)
+            await store.apply([wanted("another")])
+            await guest.commit()
+            assert await store.apply([wanted(**values)]) == [Submitted(job_id=answer.job_id, duplicate=True)]
+
+    asyncio.run(scene())
 
 
 @pytest.mark.parametrize("values", [{}, {"subject": "s", "version": 1}], ids=["plain", "of a subject"])
