@@ -244,10 +244,10 @@ class Runner:
         return None
 
     def _trial(self, running: Running, stage: Stage) -> Trial:
-        """The attempt that is being made, for deciding what becomes of it."""
+        """The attempt that is being made, for deciding what becomes of it; under the name that the job stands at."""
         opened_at = running.started_at if running.opened_at is None else running.opened_at
         return Trial(
-            lease=running.lease, stage=stage.name, profile=stage.profile, counters=running.counters, opened_at=opened_at,
+            lease=running.lease, stage=running.stage, profile=stage.profile, counters=running.counters, opened_at=opened_at,
             started_at=running.started_at, worker_id=self.worker_id, idempotent=stage.idempotent, proven=running.lease.alone,
         )  # fmt: skip
 
