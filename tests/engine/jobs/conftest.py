@@ -52,6 +52,15 @@ class Bench:
         """Until nothing is left to do."""
         await self.app.work(*pipelines, **{"until_idle": True, "poll": 0.05, "grace": 5.0} | options)
 
+    async def work_until(self, pipeline: reprieve.Pipeline, true: Callable[[], Any], **options: Any) -> None:
+        """With a worker that is told to go as soon as something is true."""
+        working = asyncio.create_task(self.work(pipeline, **{"until_idle": False, "grace": 0.0} | options))
+        await self.until(lambda: true() or working.done())
+        working.cancel()
+        await asyncio.wait([working])
+        if not working.cancelled():
+            working.result()
+
     def process(self, pipeline: reprieve.Pipeline, payload: Any = None, **options: Any) -> int:
         """Submit one job and work until nothing is left to do; its id."""
 

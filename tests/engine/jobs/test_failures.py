@@ -82,20 +82,10 @@ def test_the_delay_is_drawn_anew_for_each_attempt(bench):
 def test_a_delay_follows_the_policy_of_the_attempt_that_failed_not_that_of_an_earlier_one(bench):
     async def main():
         job = await bench.submit(raising(Policy()), "x")
-        for seconds in (0.03, 0.02):
-            policy = Policy(backoff=Backoff(schedule=(seconds,) * 5))
-            await work_until(bench, raising(policy, ConnectionResetError()), lambda: failed(bench, job))
+        for failures, seconds in enumerate((0.03, 0.02), 1):
+            pipeline = raising(Policy(backoff=Backoff(schedule=(seconds,) * 5)), ConnectionResetError())
+            await bench.work_until(pipeline, lambda failures=failures: len(bench.rows("attempts")) == failures)
         return job
-
-    def failed(bench, job):
-        return bench.job(job).state is QueueState.SCHEDULED
-
-    async def work_until(bench, pipeline, true):
-        before = len(bench.rows("attempts"))
-        working = asyncio.create_task(bench.work(pipeline, until_idle=False, grace=0.0))
-        await bench.until(lambda: len(bench.rows("attempts")) > before)
-        working.cancel()
-        await asyncio.wait([working])
 
     assert waits(bench, bench.run(main)) == [pytest.approx(0.03, abs=1e-5), pytest.approx(0.02, abs=1e-5)]
 
@@ -119,10 +109,7 @@ def test_a_wait_is_the_longer_of_the_two_and_never_more_than_five_minutes(bench,
 
     async def main():
         job = await bench.submit(pipeline, "x")
-        working = asyncio.create_task(bench.work(pipeline, until_idle=False, grace=0.0))
-        await bench.until(lambda: bench.rows("attempts"))
-        working.cancel()
-        await asyncio.wait([working])
+        await bench.work_until(pipeline, lambda: bench.rows("attempts"))
         return job
 
     assert waits(bench, bench.run(main)) == [pytest.approx(waited, abs=1e-5)]
