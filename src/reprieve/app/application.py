@@ -252,7 +252,7 @@ class App:
             yield Worker(
                 self.journal, by_name, settings=settings, clock=self._clock, digest_key=self._digest_key, isolator=isolator,
                 accepted_before=lambda job_id, stage: asyncio.to_thread(self._reader.accepted_before, job_id, stage),
-                draw=draw, watch=watch,
+                standing=lambda: asyncio.to_thread(self._reader.stages, counted=True), draw=draw, watch=watch,
             )  # fmt: skip
         finally:
             if isolator is not None:

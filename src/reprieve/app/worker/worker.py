@@ -20,7 +20,7 @@ from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Claim, Leave, Promote, Register, Renew, Wake
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reprieve.ports.clock import Clock
     from reprieve.ports.intents import Lease
     from reprieve.ports.isolation import Isolator
+    from reprieve.ports.reader import StageView
 
 _LOG: Final = logging.getLogger("reprieve.worker")
 _FIRST_POLL: Final = 0.05
@@ -48,6 +49,7 @@ class Worker:
         digest_key: bytes,
         isolator: Isolator | None = None,
         accepted_before: Callable[[int, str], Awaitable[bool]] | None = None,
+        standing: Callable[[], Awaitable[Sequence[StageView]]] | None = None,
         draw: Callable[[], float] = random.random,
         watch: Callable[[int, BaseException, Failure], None] | None = None,
     ) -> None:
@@ -66,6 +68,7 @@ class Worker:
         self._suspects = False
         self._isolating = False
         self._due: float | None = None
+        self._standing = standing
         self._renewed = 0.0
         self._exit: BaseException | None = None
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="reprieve-stage")
@@ -214,9 +217,22 @@ class Worker:
         """Nothing runs, nothing is due later, nobody is suspected, nothing is held."""
         if self._running or self._suspects:
             return False
-        promoted = await self.promote()
-        waits = self._gates.keep_waiting(self._keys, self._time.now())
-        return not promoted and self._due is None and not self._running and not waits
+        try:
+            promoted = await self.promote()
+            later = await self._is_due_later()
+        except StoreUnavailableError:
+            return False
+        if promoted or later or self._gates.keep_waiting(self._keys, self._time.now()):
+            return False
+        # Housekeeping may have made something ready after the last claim.
+        return not await self._claim(1) and not self._running and not self._suspects
+
+    async def _is_due_later(self) -> bool:
+        """Whether a job of ours is scheduled; those of others are no reason to stay."""
+        if self._due is None or self._standing is None:
+            return self._due is not None
+        views = await self._standing()
+        return any(view.scheduled and (view.pipeline, view.stage) in self._keys for view in views)
 
     async def _claim(self, wanted: int, *, suspects: bool = False) -> int:
         leases = await self.claim(wanted, suspects=suspects)
