@@ -268,18 +268,24 @@ def test_inside_an_event_loop_it_is_refused(app, store_url, doubling):
 
 
 SCRIPT = """
-import sys, reprieve
+import asyncio, sys, time, reprieve
 from reprieve import Pipeline
 pipeline = Pipeline("idle")
 @pipeline.stage
 async def nothing(job: reprieve.Job[int]) -> None: ...
 with reprieve.connect(sys.argv[1]).blocking() as app:
     job = app.submit(pipeline, 1)
+    tasks = len(asyncio.all_tasks(app._life._loop))
     print("waiting", flush=True)
     try:
         job.result()
     except KeyboardInterrupt:
         print("interrupted", app.submit(pipeline, 2).job_id > job.job_id, flush=True)
+    for _ in range(100):
+        if len(asyncio.all_tasks(app._life._loop)) == tasks:
+            print("nobody waits", flush=True)
+            break
+        time.sleep(0.1)
 """
 
 
@@ -289,5 +295,5 @@ def test_ctrl_c_ends_the_waiting_and_not_the_application(store_url):
         assert process.stdout.readline() == "waiting\n"
         time.sleep(0.3)
         os.kill(process.pid, signal.SIGINT)
-        assert process.stdout.read() == "interrupted True\n"
+        assert process.stdout.read() == "interrupted True\nnobody waits\n"
     assert process.returncode == 0
