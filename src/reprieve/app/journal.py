@@ -64,6 +64,7 @@ class Journal:
         self._clock = clock
         self._waiting: deque[_Entry] = deque()
         self._current: list[_Entry] = []
+        self._pause = _FIRST_WAIT
         self._something = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -167,16 +168,18 @@ class Journal:
         return batch
 
     async def _apply(self, batch: list[_Entry]) -> None:
-        again, wait = False, _FIRST_WAIT
+        again = False
         while batch:
             try:
                 answers = await self.store.apply([intent for entry in batch for intent in entry.intents], again=again)
             except StoreUnavailableError as error:
-                _LOG.warning("the store is not there, trying again in %.2g s: %s", wait, error)
+                _LOG.warning("the store is not there, trying again in %.2g s: %s", self._pause, error)
                 again = again or error.outcome_unknown
                 batch = self._still_waiting(batch, error)
-                await self._clock.sleep_async(wait)
-                wait = min(2 * wait, _LONGEST_WAIT)
+                if not again:
+                    batch = self._behind_others(batch)
+                await self._clock.sleep_async(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_WAIT)
             except StoreRefusedError as error:
                 await self._one_by_one(batch, error)
                 return
@@ -186,6 +189,7 @@ class Journal:
                     entry.fail(error)
                 return
             else:
+                self._pause = _FIRST_WAIT
                 at = 0
                 for entry in batch:
                     entry.resolve(answers[at] if entry.is_one else list(answers[at : at + len(entry.intents)]))
@@ -197,6 +201,15 @@ class Journal:
         now = self._clock.monotonic()
         self._waiting = deque(_kept(self._waiting, now, error))
         return _kept(batch, now, error)
+
+    def _behind_others(self, batch: list[_Entry]) -> list[_Entry]:
+        """Without submissions, which line up again: somebody's open transaction may hold a key, and heartbeats must not wait for it."""
+        submissions = [entry for entry in batch if isinstance(entry.intents[0], i.Submit)]
+        others = [entry for entry in batch if not isinstance(entry.intents[0], i.Submit)]
+        if not submissions or not (others or self._waiting):
+            return batch
+        self._waiting.extend(submissions)
+        return others
 
     async def _one_by_one(self, batch: list[_Entry], error: StoreRefusedError) -> None:
         """One bad intent fails alone."""
