@@ -1,0 +1,106 @@
+"""What a caller wants of the store: small frozen values, applied in batches, each with an answer of its own.
+
+Every intent that a worker sends about a job carries the fence of its claim. The store applies it only while the job is
+leased under that very fence; else it changes nothing and answers `STALE`. All times are seconds since the epoch by the
+store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized; all bytes are stored as given.
+
+    states.py      where a job stands, what became of an intent, how often a stage was tried
+    submitting.py  claiming.py  reporting.py  operating.py  workers.py
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reprieve.ports.intents.claiming import Claim, Claimed, Lease, Promote, Promoted, StoredResult
+from reprieve.ports.intents.operating import Cancel, Cancelled, Close, Hold, Pause, Probe, Resume, Wake
+from reprieve.ports.intents.reporting import (
+    AttemptRecord,
+    Await,
+    Bury,
+    Checkpoint,
+    Complete,
+    DeadLetterRecord,
+    Finish,
+    Release,
+    Remember,
+    Retry,
+    SetAside,
+    Stop,
+)
+from reprieve.ports.intents.states import CODEC_JSON, Counters, QueueState, Written
+from reprieve.ports.intents.submitting import KeyTaken, Submit, Submitted, VersionTooLow
+from reprieve.ports.intents.workers import Leave, Lost, LostWorker, Register, Renew, Renewed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ANSWERS",
+    "CODEC_JSON",
+    "Answer",
+    "AttemptRecord",
+    "Await",
+    "Bury",
+    "Cancel",
+    "Cancelled",
+    "Checkpoint",
+    "Claim",
+    "Claimed",
+    "Close",
+    "Complete",
+    "Counters",
+    "DeadLetterRecord",
+    "Finish",
+    "Hold",
+    "Intent",
+    "JobIntent",
+    "KeyTaken",
+    "Lease",
+    "Leave",
+    "Lost",
+    "LostWorker",
+    "Pause",
+    "Probe",
+    "Promote",
+    "Promoted",
+    "QueueState",
+    "Register",
+    "Release",
+    "Remember",
+    "Renew",
+    "Renewed",
+    "Resume",
+    "Retry",
+    "SetAside",
+    "StageIntent",
+    "Stop",
+    "StoredResult",
+    "Submit",
+    "Submitted",
+    "VersionTooLow",
+    "Wake",
+    "WorkerIntent",
+    "Written",
+]
+
+JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
+StageIntent = Pause | Resume | Hold | Close | Probe
+WorkerIntent = Register | Renew | Leave | Lost
+Intent = Submit | Claim | Promote | Wake | JobIntent | StageIntent | WorkerIntent
+Answer = (
+    Submitted | KeyTaken | VersionTooLow | Claimed | Promoted | Written | Cancelled | Renewed | int | bool
+)  # Register: the id; Probe: granted or not; Wake: how many; Pause, Resume, Hold, Close, Leave, Lost: whether anything changed
+
+ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
+    Submit: (Submitted, KeyTaken, VersionTooLow),
+    Claim: Claimed,
+    Promote: Promoted,
+    Cancel: Cancelled,
+    Renew: Renewed,
+    Register: int,
+    Wake: int,
+    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, Leave, Lost), bool),
+    **dict.fromkeys((Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop), Written),
+}
+"""Which answer each intent gets; the conformance suite holds every store to it."""
