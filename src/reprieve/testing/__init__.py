@@ -9,6 +9,8 @@ with FlakyHTTP() as upstream:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reprieve.testing import replies
 from reprieve.testing.acts import Drip, HangUp, Moment, Raw, Reply, Reset, Stall, WebSocketClose, json_reply
 from reprieve.testing.clock import FakeClock
@@ -19,6 +21,12 @@ from reprieve.testing.retrying import no_sleep, retry_testing
 from reprieve.testing.tls import Certificate, authority_pem, trusting_context
 from reprieve.testing.web import FlakyHTTP, Request
 
+if TYPE_CHECKING:
+    from reprieve.testing.inline_app import InlineApp, InlineRunner, Outcome, inline, run_inline
+
+_OF_INLINE = frozenset({"InlineApp", "InlineRunner", "Outcome", "inline", "run_inline"})
+"""Loaded when they are first used: they need the database's libraries, and every run of pytest imports this package."""
+
 __all__ = [
     "UNRESOLVABLE_HOST",
     "Answer",
@@ -28,7 +36,10 @@ __all__ = [
     "FlakyHTTP",
     "FlakySMTP",
     "HangUp",
+    "InlineApp",
+    "InlineRunner",
     "Moment",
+    "Outcome",
     "Phase",
     "Raw",
     "Reply",
@@ -38,11 +49,24 @@ __all__ = [
     "WebSocketClose",
     "authority_pem",
     "failure_of",
+    "inline",
     "json_reply",
     "no_sleep",
     "nobody_accepting",
     "nobody_listening",
     "replies",
     "retry_testing",
+    "run_inline",
     "trusting_context",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _OF_INLINE:
+        raise AttributeError(f"module 'reprieve.testing' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only when a name is first used
+
+    module = import_module("reprieve.testing.inline_app")
+    globals().update({each: getattr(module, each) for each in _OF_INLINE})
+    value: object = globals()[name]
+    return value

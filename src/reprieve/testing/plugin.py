@@ -1,4 +1,4 @@
-"""The pytest plugin: upstreams that fail on purpose, as fixtures; loaded by itself once the package is installed."""
+"""The pytest plugin: upstreams that fail on purpose and pipelines that run on the spot, as fixtures; loaded by itself."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from reprieve.testing.web import FlakyHTTP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from reprieve.testing.inline_app import InlineRunner
 
 
 @pytest.fixture
@@ -41,3 +44,11 @@ def refusing_port() -> Iterator[int]:
     """A loopback port that refuses every connection."""
     with nobody_listening() as port:
         yield port
+
+
+@pytest.fixture
+def reprieve_inline(tmp_path: Path) -> InlineRunner:
+    """Runs jobs on the spot, on one database and by one clock for the whole test: `reprieve_inline(pipeline, payload)`."""
+    from reprieve.testing.inline_app import InlineRunner  # noqa: PLC0415 - only who asks for it pays for it
+
+    return InlineRunner(tmp_path)
