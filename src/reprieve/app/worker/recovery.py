@@ -7,6 +7,7 @@ suspect and is run alone; only a worker that dies with nothing else in it condem
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -29,20 +30,25 @@ _LOG: Final = logging.getLogger("reprieve.worker")
 HOST: Final = socket.gethostname()
 
 
-async def take_over(runner: Runner, *, everybody: bool = False) -> int:
-    """Take over from all who are lost; from all but ourselves where nobody else can be alive. Says how many jobs it was."""
+async def take_over(runner: Runner, *, everybody: bool = False, patiently: bool = False) -> int:
+    """Take over from all who are lost; from all but ourselves where nobody else can be alive. Says how many jobs it was.
+
+    Patiently: only from those whose death was seen. The others may have been cut off from the store, and be back soon.
+    """
     moment = float(2**40) if everybody else runner.now()
     taken = 0
     for worker in await runner.journal.store.lost_workers(moment, besides=runner.worker_id):
         if worker.worker_id in runner.journal.workers and everybody:
             continue
-        cause = _cause(worker, runner.journal.workers, everybody=everybody)
+        lives = False if everybody else _lives(worker, runner.journal.workers)
+        if patiently and worker.cause is None and lives is not False:
+            continue
+        cause = _cause(worker, lives=lives)
         # From now on it can claim nothing: what it holds is all that it will ever hold.
         await runner.journal.ask(Lost(worker_id=worker.worker_id, cause=cause, now=runner.now()))
         leases = await runner.journal.store.leases_of(worker.worker_id)
         _LOG.warning("worker %s is gone (%s); taking over %d jobs", worker.name, cause, len(leases))
-        for lease in leases:
-            await _take(runner, worker, lease, cause)
+        await asyncio.gather(*[_take(runner, worker, lease, cause) for lease in leases])
         await runner.journal.ask(Leave(worker_id=worker.worker_id))
         taken += len(leases)
     return taken
@@ -72,16 +78,20 @@ def _profile(pipelines: Mapping[str, Pipeline], lease: Lease, fallback: Profile)
     return fallback if stage is None else stage.profile
 
 
-def _cause(worker: LostWorker, ours: set[int], *, everybody: bool) -> Cause:
+def _cause(worker: LostWorker, *, lives: bool | None) -> Cause:
     if worker.cause is not None:
         return worker.cause
     if worker.stopping:
         return Cause.DEPLOY
-    if everybody or worker.host != HOST:
-        return Cause.CRASH
-    # A restarted container has its predecessor's name and process id.
-    lives = worker.worker_id in ours if worker.pid == os.getpid() else _is_alive(worker.pid)
     return Cause.LOST_LEASE if lives else Cause.CRASH
+
+
+def _lives(worker: LostWorker, ours: set[int]) -> bool | None:
+    """Whether its process is there; None where that cannot be seen from here."""
+    if worker.host != HOST:
+        return None
+    # A restarted container has its predecessor's name and process id.
+    return worker.worker_id in ours if worker.pid == os.getpid() else _is_alive(worker.pid)
 
 
 def _is_alive(pid: int) -> bool:

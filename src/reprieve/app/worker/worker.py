@@ -70,6 +70,7 @@ class Worker:
         self._due: float | None = None
         self._standing = standing
         self._renewed = 0.0
+        self._steady_since = 0.0
         self._exit: BaseException | None = None
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="reprieve-stage")
         self._runner = Runner(
@@ -126,14 +127,14 @@ class Worker:
         await self._time.synchronize()
         await self._register()
         await self._gates.refresh()
-        await take_over(self._runner, everybody=store.exclusive)
+        await take_over(self._runner, everybody=store.exclusive, patiently=True)
         for pipeline in self._pipelines.values():
             mine = tuple(pipeline.keys())
             wake = Wake(prefix="upgrade:", unless=f"upgrade:{pipeline.fingerprint}", stages=mine, now=self._time.now())
             await self._journal.ask(wake)
 
     async def _register(self) -> None:
-        self._renewed = self._clock.monotonic()
+        self._renewed = self._steady_since = self._clock.monotonic()
         now = self._time.now()
         name = f"{HOST}:{os.getpid()}"
         self._journal.workers.discard(self._runner.worker_id)
@@ -206,7 +207,8 @@ class Worker:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         if due is not None and due <= self._time.now():
-            await self.promote()
+            with suppress(StoreUnavailableError):  # housekeeping tells of it
+                await self.promote()
 
     def next_due(self) -> float | None:
         """When what cannot be done now may be: something that is scheduled, or a hold that ends; None where nothing is."""
@@ -352,7 +354,9 @@ class Worker:
                 if ticks % 60 == 59:  # noqa: PLR2004 - clocks drift slowly
                     await self._time.synchronize()
                 if ticks % 4 == 3:  # noqa: PLR2004 - once in a lease or so
-                    await take_over(self._runner)
+                    # Whoever was cut off from the store sees many that seem dead, and only were cut off too.
+                    unsteady = self._clock.monotonic() < self._steady_since + self._settings.lease
+                    await take_over(self._runner, patiently=unsteady)
             except StoreUnavailableError as error:
                 _LOG.warning("housekeeping has to wait: %s", error)
             ticks += 1
@@ -372,6 +376,8 @@ class Worker:
                 running.stop(Why.TAKEN)
             await self._register()
             return
+        if before > self._renewed + self._settings.lease / 2:
+            self._steady_since = self._clock.monotonic()
         self._renewed = before
         for job_id in renewed.cancel:
             if job_id in self._running:

@@ -23,6 +23,8 @@ async def claim(cursor: Cursor, claims: list[i.Claim], again: bool) -> Sequence[
 async def _claim(cursor: Cursor, wanted: i.Claim) -> i.Claimed:
     rows: list[tuple[Any, ...]] = []
     if wanted.holding is not None:
+        # The claim whose outcome is unknown may still be on its way in: it holds this lock until it has come to an end.
+        await cursor.execute(sql.LOCK_WORKER, {"worker": wanted.worker_id})
         await cursor.execute(sql.HELD_BY, {"worker": wanted.worker_id, "known": list(wanted.holding)})
         rows = await cursor.fetchall()
     if not rows:

@@ -51,6 +51,7 @@ class Link:
         self._session = session
         self._connection: psycopg.AsyncConnection[tuple[Any, ...]] | None = None
         self._cursor: Cursor | None = None
+        self._may_have_sent = False
 
     async def cursor(self) -> Cursor:
         """The cursor of a living connection."""
@@ -67,6 +68,7 @@ class Link:
             if self._session:
                 await self._connection.execute(self._session, prepare=False)
             self._cursor = self._connection.cursor(binary=True)
+        self._may_have_sent = True
         return self._cursor
 
     async def drop(self) -> None:
@@ -78,16 +80,17 @@ class Link:
     @asynccontextmanager
     async def told(self) -> AsyncIterator[None]:
         """Say in our words what goes wrong inside; after any of it, start with a new connection where this one broke."""
+        self._may_have_sent = False
         try:
             yield
         except (UnicodeEncodeError, struct.error) as error:
             raise StoreRefusedError(f"PostgreSQL cannot take it: {type(error).__name__}") from None
         except psycopg.Error as error:
             broken = self._connection is None or self._connection.closed or self._connection.broken
-            connected = self._connection is not None
             if broken:
                 await self.drop()
-            raise in_our_words(error, self._address, outcome_unknown=broken and connected) from None
+            unknown = self._may_have_sent and (broken or error.sqlstate is None)
+            raise in_our_words(error, self._address, outcome_unknown=unknown) from None
         except BaseException:
             # A caller that was cancelled may have left the connection in the middle of an answer: nobody could use it again.
             if self._connection is not None and self._connection.info.transaction_status is not TransactionStatus.IDLE:

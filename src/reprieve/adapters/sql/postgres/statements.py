@@ -117,6 +117,8 @@ CLAIM_SUSPECT: Final = CLAIM.replace(
     ORDER BY job_id LIMIT 1 FOR UPDATE SKIP LOCKED""",
 ).replace("alone = false", "alone = true")
 
+LOCK_WORKER: Final = "SELECT 1 FROM workers WHERE id = %(worker)b FOR UPDATE"
+
 HELD_BY: Final = f"""
 SELECT false, {_LEASE_COLUMNS}, extract(epoch FROM q.opened_at)::float8, j.idempotency_key, j.payload, j.payload_type,
        extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
