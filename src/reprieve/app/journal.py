@@ -84,11 +84,7 @@ class Journal:
         writer, self._writer = self._writer, None
         if writer is None:
             return
-        while self._waiting and not writer.done():
-            await asyncio.wait(
-                [writer, *(entry.answer for entry in self._waiting)], return_when=asyncio.FIRST_COMPLETED
-            )
-        writer.cancel()
+        self._something.set()
         await asyncio.wait([writer])
         for entry in self._waiting:
             entry.fail(StoreUnavailableError("the application was closed"))
@@ -133,7 +129,7 @@ class Journal:
         return answer
 
     async def _write(self) -> None:
-        while True:
+        while self._waiting or self._writer is not None:
             while self._waiting:
                 self._current = self._next_batch()
                 try:
@@ -143,8 +139,9 @@ class Journal:
                         entry.fail(StoreUnavailableError("the application was closed", outcome_unknown=True))
                     raise
                 self._current = []
-            self._something.clear()
-            await self._something.wait()
+            if self._writer is not None:
+                self._something.clear()
+                await self._something.wait()
 
     def _next_batch(self) -> list[_Entry]:
         """The oldest that wait, at most one about each job: two about one job keep their order."""
@@ -197,8 +194,15 @@ class Journal:
                 return
 
     def _still_waiting(self, batch: list[_Entry], error: StoreUnavailableError) -> list[_Entry]:
-        """Without those whose patience is over, and without claims: a worker has to ask anew for what it may have got."""
+        """Without those whose patience is over, and without claims: a worker has to ask anew for what it may have got.
+
+        When the journal is being closed, only those wait on who said for how long.
+        """
         now = self._clock.monotonic()
+        if self._writer is None:
+            for entry in (*batch, *self._waiting):
+                if entry.deadline is None:
+                    entry.deadline = now
         self._waiting = deque(_kept(self._waiting, now, error))
         return _kept(batch, now, error)
 
