@@ -126,6 +126,7 @@ class Lab:
         self.file = folder / "runs"
         self.processes: list[Process] = []
         self._database = Database.at(url, writes=False)
+        self._opened = [self._database]
 
     # --- doing
 
@@ -148,9 +149,27 @@ class Lab:
             if process.code is None:
                 process.send(signal.SIGCONT)
                 process.kill()
-        self._database.close()
+        for database in self._opened:
+            database.close()
+
+    def writing(self) -> Any:
+        """A transaction behind the engine's back."""
+        database = Database.at(self.url, writes=True)
+        self._opened.append(database)
+        return database.transaction()
 
     # --- looking
+
+    def until(self, true: Callable[[], Any], what: str, *, within: float = LONG) -> Any:
+        """Wait for something; if it does not come, say how things stand."""
+        try:
+            return until(true, what, within=within)
+        except AssertionError as error:
+            for name in ("queue", "workers", "stages"):
+                error.add_note("\n".join([f"{name}:", *map(str, self.rows(name)[:10])]))
+            for process in self.processes:
+                error.add_note(f"{process.pid} ({process.code}) said:\n{process.said()[-3000:]}")
+            raise
 
     def lines(self, what: str = "", **where: Any) -> list[engine_pipelines.Line]:
         return [
@@ -175,14 +194,7 @@ class Lab:
 
     def finish(self, *, within: float = LONG) -> None:
         """Wait until every job is over."""
-        try:
-            until(lambda: self.count("queue") == 0, "every job is over", within=within)
-        except AssertionError as error:
-            for name in ("queue", "workers", "stages"):
-                error.add_note("\n".join([f"{name}:", *map(str, self.rows(name)[:10])]))
-            for process in self.processes:
-                error.add_note(f"{process.pid} ({process.code}) said:\n{process.said()[-2000:]}")
-            raise
+        self.until(lambda: self.count("queue") == 0, "every job is over", within=within)
 
     def orphans(self) -> Any:
         from reprieve.adapters.sql.reader import SqlReader  # noqa: PLC0415 - only here

@@ -96,4 +96,27 @@ def test_a_stage_that_leaves_the_program_ends_the_worker_and_not_the_job(lab):
     assert lab.count("workers") == 0
     assert lab.count("queue", job_id=leaver, state=0) == 1
     assert lab.count("attempts") == 0
-    assert sorted([*lab.outcomes(), *(row["job_id"] for row in lab.rows("queue", state=0))]) == sorted([leaver, *others])
+    assert sorted([*lab.outcomes(), *(row["job_id"] for row in lab.rows("queue", state=0))]) == sorted(
+        [leaver, *others]
+    )
+
+
+@pytest.mark.parametrize("more", [0, 50])
+def test_what_is_being_written_when_the_application_is_closed_is_written(lab, more):
+    """Some of it has been handed to the store by then, and some waits, or none."""
+
+    def submit(app, count):
+        return [asyncio.ensure_future(app.submit(engine_pipelines.campaign, Work())) for _ in range(count)]
+
+    async def main():
+        async with reprieve.connect(lab.url) as app:
+            submits = submit(app, 50)
+            while not app.journal._current:
+                await asyncio.sleep(0)
+            submits += submit(app, more)
+            await asyncio.sleep(0)
+        return await asyncio.gather(*submits)
+
+    made = asyncio.run(main())
+    assert len(made) == 50 + more
+    assert sorted(each.job_id for each in made) == [row["id"] for row in lab.rows("jobs")]

