@@ -17,7 +17,7 @@ from reprieve.ports import intents as i
 
 if TYPE_CHECKING:
     from asyncio import Future
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from reprieve.ports.clock import Clock
     from reprieve.ports.store import Store
@@ -28,6 +28,7 @@ _MOST: Final = 1000
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 2.0
 
+_T = TypeVar("_T")
 _WrittenIntent = TypeVar(
     "_WrittenIntent",
     i.Checkpoint, i.Finish, i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop,
@@ -116,6 +117,19 @@ class Journal:
     ) -> Future[list[i.Submitted | i.KeyTaken | i.VersionTooLow]]:
         """The answers to many at once, which are applied together."""
         return self._wait(intents, patience, is_one=False)
+
+    async def look(self, at: Callable[[], Awaitable[_T]]) -> _T:
+        """What a look at the store finds; while the store cannot be reached it is tried again."""
+        pause = _FIRST_WAIT
+        while True:
+            try:
+                return await at()
+            except StoreUnavailableError as error:
+                if self._writer is None:
+                    raise
+                _LOG.warning("the store is not there, looking again in %.2g s: %s", pause, error)
+            await self._clock.sleep_async(pause)
+            pause = min(2 * pause, _LONGEST_WAIT)
 
     def _wait(self, intents: Sequence[i.Intent], patience: float | None, *, is_one: bool) -> Future[Any]:
         if self._writer is None:

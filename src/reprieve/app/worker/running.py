@@ -110,7 +110,7 @@ class Running:
 
     async def load(self) -> dict[str, bytes]:
         """All memos of this stage."""
-        memos = await self.journal.store.memos(self.lease.job_id, self.stage)
+        memos = await self.journal.look(partial(self.journal.store.memos, self.lease.job_id, self.stage))
         return {memo.stage: memo.data for memo in memos}
 
     async def keep(self, key: str, value: bytes) -> None:
@@ -289,7 +289,8 @@ class Runner:
             return
         failure = judged.failure
         if failure.error_class == ErrorClass.POLICY_REJECTED and self.accepted_before is not None:
-            trial = _accepted(trial, before=await self.accepted_before(running.lease.job_id, stage.name))
+            before = partial(self.accepted_before, running.lease.job_id, stage.name)
+            trial = replace(trial, accepted_before=await self.journal.look(before))
         ceiling = stage.profile.policy_for(failure).retry_after_ceiling
         cost = await self.gates.failed(
             (running.lease.pipeline, stage.name), self.pipelines[running.lease.pipeline].breaker, failure,
@@ -363,10 +364,6 @@ def _plainly(function: Callable[..., object], *arguments: object) -> object:
 def _alone(trial: Trial) -> Trial:
     """A child of its own that dies proves its job guilty: nobody else was in there."""
     return replace(trial, proven=True)
-
-
-def _accepted(trial: Trial, *, before: bool) -> Trial:
-    return replace(trial, accepted_before=before)
 
 
 def _log(trial: Trial, error_class: str, message: str, decision: Decision) -> None:

@@ -100,6 +100,7 @@ class Worker:
         await self.come()
         leave = self._journal.store.subscribe(self._wake.set)
         housekeeping = asyncio.create_task(self._keep_house(), name="reprieve-housekeeping")
+        housekeeping.add_done_callback(self._end_with)
         watch = asyncio.create_task(self._watch_lease(), name="reprieve-watch")
         grace = self._settings.grace
         try:
@@ -309,9 +310,13 @@ class Worker:
         if isinstance(error, StoreUnavailableError):
             _LOG.warning("job %d: %s", running.lease.job_id, error)
             return
-        if self._exit is None:
-            self._exit = error
-        self.stop()
+        self._end_with(task)
+
+    def _end_with(self, task: asyncio.Task[None]) -> None:
+        """Go, with what a task of ours raised: nobody could say what else is broken."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._exit = error if self._exit is None else self._exit
+            self.stop()
 
     async def _run_suspect(self) -> bool:
         """Let what runs end, then run one suspect with nothing beside it; False where there is none to be had."""

@@ -1,0 +1,118 @@
+"""A store that is away for a moment, or broken for good, while a worker works: what it costs, and who is told."""
+
+import asyncio
+
+import pytest
+
+import reprieve
+from reprieve import Job, JobStatus, Pipeline, StoreError, StoreUnavailableError
+from reprieve.adapters.sql.keeper import SqlKeeper
+from reprieve.adapters.sql.reader import SqlReader
+from reprieve.adapters.sql.sqlite import SqliteStore
+from reprieve.testing import replies
+
+
+class Failing:
+    """A real store or reader that raises on command, from the calls that it is told to."""
+
+    def __init__(self, real):
+        self.real = real
+        self.errors = {}
+
+    def __getattr__(self, name):
+        value = getattr(self.real, name)
+        if name not in self.errors:
+            return value
+
+        def failing(*arguments, **options):
+            if self.errors[name]:
+                raise self.errors[name].pop(0)
+            return value(*arguments, **options)
+
+        return failing
+
+
+@pytest.fixture
+def run(sqlite_url):
+    """Runs a coroutine with an application whose store and reader can be made to fail."""
+
+    def run(main):
+        async def opened():
+            store, reader = Failing(SqliteStore(sqlite_url)), Failing(SqlReader(sqlite_url))
+            app = reprieve.App(store, reader=lambda: reader, keeper=lambda: SqlKeeper(sqlite_url))
+            async with app, asyncio.timeout(30):
+                return await main(app, store, reader)
+
+        return asyncio.run(opened())
+
+    return run
+
+
+def away(times):
+    return [StoreUnavailableError("nobody is there") for _ in range(times)]
+
+
+def test_memos_that_cannot_be_read_for_a_moment_cost_time_and_no_attempt(run, quick):
+    pipeline, made = Pipeline("remembering", profile=quick, breaker=None), []
+
+    @pipeline.stage
+    async def llm(job: Job[str]) -> int:
+        answer = await job.remember("part", lambda: made.append("paid") or len(made))
+        if job.attempt == 1:
+            raise ConnectionResetError
+        return answer
+
+    async def main(app, store, reader):
+        store.errors["memos"] = away(3)
+        submission = await app.submit(pipeline, "x")
+        await app.work(pipeline, until_idle=True, poll=0.05)
+        return await submission.result(timeout=20), reader.attempts(submission.job_id)
+
+    result, attempts = run(main)
+    assert result == 1
+    assert made == ["paid"]
+    assert [each.error_class for each in attempts] == ["CONNECTION_RESET"]
+
+
+@pytest.mark.spec("CRIT-1.8")
+def test_whether_content_was_accepted_before_is_asked_until_somebody_answers(run, quick, flaky_http):
+    import httpx  # noqa: PLC0415 - only here
+
+    flaky_http.always(replies.openai.content_filter())
+    pipeline = Pipeline("refused", profile=quick)
+
+    @pipeline.stage
+    async def llm(job: Job[str]) -> None:
+        async with httpx.AsyncClient() as client:
+            (await client.get(flaky_http.url())).raise_for_status()
+
+    async def main(app, store, reader):
+        reader.errors["accepted_before"] = away(2)
+        submission = await app.submit(pipeline, "x", subject="cl-1", version=1)
+        await app.work(pipeline, until_idle=True, poll=0.05)
+        return reader.job(submission.job_id)
+
+    assert run(main).status is JobStatus.DEAD_LETTER
+
+
+def test_a_store_that_is_broken_for_good_ends_the_worker_and_says_why(run, quick):
+    pipeline, begun = Pipeline("waiting", profile=quick), asyncio.Event()
+
+    @pipeline.stage
+    async def wait(job: Job[str]) -> str:
+        begun.set()
+        await asyncio.sleep(60)
+        return "never"
+
+    async def main(app, store, reader):
+        submission = await app.submit(pipeline, "x")
+        working = asyncio.create_task(app.work(pipeline, lease=1.0, grace=0.0))
+        await begun.wait()
+        store.errors["stages"] = [StoreError("the table is gone")] * 1000
+        with pytest.raises(StoreError, match="the table is gone"):
+            await working
+        return reader.job(submission.job_id)
+
+    job = run(main)
+    assert (job.status, job.worker_id) == (JobStatus.IN_PROGRESS, None)  # it was handed back
+    assert job.counters.deploy == 1
