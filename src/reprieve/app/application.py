@@ -58,6 +58,8 @@ class App:
         self._journal: Journal | None = None
         self._waiter: Waiter | None = None
         self._operations: Operations | None = None
+        self._working: dict[Worker, asyncio.Event] = {}
+        """Who works here, and what tells that they have left."""
         self._digest_key = b""
 
     async def __aenter__(self) -> Self:
@@ -78,6 +80,10 @@ class App:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for worker in self._working:
+            worker.stop()
+        for gone in tuple(self._working.values()):
+            await gone.wait()
         stack, self._stack, self._journal, self._operations = self._stack, None, None, None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
@@ -227,8 +233,13 @@ class App:
             raise UsageError("work needs a pipeline, or several")
         settings = WorkerSettings(concurrency=concurrency, lease=lease, grace=grace, poll=poll)
         async with self._worker(pipelines, settings) as worker:
-            with _signals(worker.stop) if signals else nullcontext():
-                await worker.work(until_idle=until_idle)
+            gone = self._working[worker] = asyncio.Event()
+            try:
+                with _signals(worker.stop) if signals else nullcontext():
+                    await worker.work(until_idle=until_idle)
+            finally:
+                del self._working[worker]
+                gone.set()
 
     @asynccontextmanager
     async def _worker(

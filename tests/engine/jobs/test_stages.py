@@ -274,3 +274,43 @@ def test_a_result_that_is_too_large_says_what_to_do_instead(bench, quick):
     letter = bench.letter(bench.process(pipeline, "x"))
     assert (letter.error_class, letter.attempts) == ("PAYLOAD_TOO_LARGE", 1)
     assert "more than the 100 of max_result" in letter.message
+
+
+def test_an_application_that_is_left_lets_its_workers_go_first(bench, quick):
+    pipeline, begun = Pipeline("left", profile=quick), asyncio.Event()
+
+    @pipeline.stage
+    async def wait(job: Job[str]) -> str:
+        begun.set()
+        await asyncio.sleep(0.05)
+        return "done"
+
+    async def main():
+        async with reprieve.connect(bench.url) as app:
+            job = (await app.submit(pipeline, "x")).job_id
+            working = asyncio.create_task(app.work(pipeline))
+            await begun.wait()
+        await working
+        return job
+
+    job = asyncio.run(asyncio.wait_for(main(), 20))
+    assert bench.job(job).status is JobStatus.SUCCEEDED
+    assert bench.rows("workers") == []
+
+
+def test_workers_of_one_process_share_a_queue_and_run_each_job_once(bench, quick):
+    pipeline, ran = Pipeline("shared", profile=quick), []
+
+    @pipeline.stage
+    async def note(job: Job[int]) -> None:
+        ran.append(job.payload)
+        await asyncio.sleep(0.001)
+
+    async def main():
+        await bench.app.submit_many(pipeline, range(200))
+        await asyncio.gather(*[bench.work(pipeline, concurrency=5) for _ in range(3)])
+
+    bench.run(main)
+    assert sorted(ran) == list(range(200))
+    assert len(bench.rows("outcomes", status="succeeded")) == 200
+    assert bench.rows("workers") == []

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 import reprieve
-from reprieve import Job, JobStatus, Pipeline, StoreError, StoreUnavailableError
+from reprieve import Job, JobStatus, Pipeline, StoreError, StoreRefusedError, StoreUnavailableError
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
+from reprieve.ports.intents import Finish, QueueState
 from reprieve.testing import replies
 
 
@@ -116,3 +117,34 @@ def test_a_store_that_is_broken_for_good_ends_the_worker_and_says_why(run, quick
     job = run(main)
     assert (job.status, job.worker_id) == (JobStatus.IN_PROGRESS, None)  # it was handed back
     assert job.counters.deploy == 1
+
+
+class Refusing(Failing):
+    """A real store that refuses every batch with the end of a certain job in it."""
+
+    async def apply(self, intents, *, again=False):
+        for intent in intents:
+            if isinstance(intent, Finish) and intent.result == b'"bad"':
+                raise StoreRefusedError("a value that this database does not take")
+        return await self.real.apply(intents, again=again)
+
+
+def test_a_job_that_the_store_will_not_take_is_set_aside_and_ends_no_worker(sqlite_url, quick, caplog):
+    pipeline = Pipeline("refused", profile=quick)
+
+    @pipeline.stage
+    async def give(job: Job[str]) -> str:
+        return job.payload
+
+    async def main():
+        store = Refusing(SqliteStore(sqlite_url))
+        app = reprieve.App(store, reader=lambda: SqlReader(sqlite_url), keeper=lambda: SqlKeeper(sqlite_url))
+        async with app, asyncio.timeout(30):
+            jobs = [(await app.submit(pipeline, text)).job_id for text in ("good", "bad", "fine")]
+            await app.work(pipeline, until_idle=True, poll=0.05)
+            return [app.reader.job(job) for job in jobs]
+
+    good, bad, fine = asyncio.run(main())
+    assert good.status is fine.status is JobStatus.SUCCEEDED
+    assert (bad.status, bad.state, bad.worker_id) == (JobStatus.NEEDS_REVIEW, QueueState.WAITING, None)
+    assert "does not take" in caplog.text

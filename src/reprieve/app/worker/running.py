@@ -16,7 +16,7 @@ from reprieve.core.classify import is_passage
 from reprieve.core.decide import DeadLetter, Park, RetryAt
 from reprieve.core.failure import ErrorClass
 from reprieve.core.policy import Cause
-from reprieve.errors import Misfit, ReprieveError
+from reprieve.errors import Misfit, ReprieveError, StoreRefusedError
 from reprieve.ports.intents import Await, Checkpoint, Counters, Finish, Release, Remember, Stop, StoredResult, Written
 
 if TYPE_CHECKING:
@@ -158,7 +158,15 @@ class Runner:
                 await self._through(running, pipeline, stage)
         except Misfit as misfit:
             running.free_slot()
-            await self._wait_for_upgrade(lease, pipeline, misfit)
+            _LOG.warning("job %d waits for an upgrade of its pipeline: %s", lease.job_id, misfit)
+            await self._wait_on(lease, f"upgrade:{pipeline.fingerprint}")
+        except StoreRefusedError as refused:
+            # No worker can say what became of it, and it would end one after another.
+            running.free_slot()
+            _LOG.error(
+                "job %d waits for a person, as the store does not take what became of it: %s", lease.job_id, refused
+            )
+            await self._wait_on(lease, "review:refused")
         except LeaseLostError:
             _LOG.warning("job %d was taken over by another worker", lease.job_id)
         finally:
@@ -337,9 +345,7 @@ class Runner:
             await self.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=self.now())),
         )
 
-    async def _wait_for_upgrade(self, lease: Lease, pipeline: Pipeline, misfit: Misfit) -> None:
-        _LOG.warning("job %d waits for an upgrade of its pipeline: %s", lease.job_id, misfit)
-        waits_on = f"upgrade:{pipeline.fingerprint}"
+    async def _wait_on(self, lease: Lease, waits_on: str) -> None:
         await self._told(
             lease,
             await self.journal.ask(Await(job_id=lease.job_id, fence=lease.fence, waits_on=waits_on, now=self.now())),
