@@ -67,18 +67,22 @@ def test_a_job_that_was_stopped_is_stopped(desk, say):
     assert desk.do(say.stop(lease.job_id, 1), again=True) is Written.APPLIED
 
 
-def test_a_finish_is_not_taken_for_another_ending_under_the_same_fence(desk, say):
+def test_an_ending_is_not_taken_for_another_under_the_same_fence(desk, say):
     lease = desk.lease()
     desk.do(say.bury(lease.job_id, 1))
     assert desk.do(say.finish(lease.job_id, 1), again=True) is Written.STALE
     other = desk.lease("other")
     desk.do(say.finish(other.job_id, 1))
     assert desk.do(say.bury(other.job_id, 1), again=True) is Written.STALE
+    third = desk.submit("third")
+    desk.do(say.skip(third, 0, unleased=True))
+    assert desk.do(say.complete(third, 0), again=True) is Written.STALE
 
 
 def test_a_cancellation_that_was_done_is_done(desk, say):
     job_id = desk.submit()
     desk.do(say.cancel(job_id))
+    assert desk.do(say.cancel(job_id)) is Cancelled.OVER
     assert desk.do(say.cancel(job_id), again=True) is Cancelled.DONE
     assert desk.do(say.cancel(job_id, actor="bob"), again=True) is Cancelled.OVER
 
@@ -108,6 +112,11 @@ def test_a_batch_of_which_some_was_there_before_is_told_apart(desk, submits):
     assert first[1] == i.Submitted(job_id=old, duplicate=True)
 
 
+def test_a_key_that_stands_twice_in_a_batch_that_was_lost_makes_one_job_and_its_duplicate(desk, submits):
+    first, second = desk.batch(submits("key"), submits("key"), again=True)
+    assert (first.duplicate, second) == (False, i.Submitted(job_id=first.job_id, duplicate=True))
+
+
 def test_a_submission_that_was_lost_is_made_now(desk, submits):
     answer = desk.do(submits("key"), again=True)
     assert (answer.duplicate, desk.state(answer.job_id)) == (False, QueueState.READY)
@@ -119,7 +128,8 @@ def test_a_probe_that_was_granted_is_granted(desk):
     probe = i.Probe(**place, until=NOW + 60, now=NOW + 1)
     assert desk.do(probe) is True
     assert desk.do(probe, again=True) is True
-    assert desk.do(i.Probe(**place, until=NOW + 61, now=NOW + 2), again=True) is False
+    for until, now in ((NOW + 61, NOW + 1), (NOW + 60, NOW + 2)):
+        assert desk.do(i.Probe(**place, until=until, now=now), again=True) is False, "somebody else's"
 
 
 def test_a_claim_that_is_sent_again_returns_the_leases_whose_answer_was_lost(desk):

@@ -136,13 +136,13 @@ async def remember(cursor: Cursor, intents: list[i.Remember], again: bool) -> Se
 async def complete(cursor: Cursor, intents: list[i.Complete], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
     """End jobs that nobody had leased."""
     answers = await _each(cursor, sql.COMPLETE, [asdict(each) for each in intents])
-    return await _seen(cursor, "outcomes", intents, answers, again=again)
+    return await _seen(cursor, "outcomes", intents, answers, again=again, status="succeeded")
 
 
 async def stop(cursor: Cursor, intents: list[i.Stop], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
     """End jobs whose workers stopped them."""
     answers = await _each(cursor, sql.STOP, [asdict(each) for each in intents])
-    return await _seen(cursor, "outcomes", intents, answers, again=again)
+    return await _seen(cursor, "outcomes", intents, answers, again=again, status="cancelled")
 
 
 async def cancel(cursor: Cursor, intents: list[i.Cancel], again: bool) -> Sequence[i.Cancelled]:  # noqa: FBT001 - a handler's shape
@@ -195,12 +195,19 @@ async def _found(cursor: Cursor, select: str, intents: Sequence[i.JobIntent]) ->
 
 
 async def _seen(
-    cursor: Cursor, table: str, intents: Sequence[i.JobIntent], answers: list[Written], *, again: bool
+    cursor: Cursor,
+    table: str,
+    intents: Sequence[i.JobIntent],
+    answers: list[Written],
+    *,
+    again: bool,
+    status: str | None = None,
 ) -> list[Written]:
     """After an unknown outcome: what stands in the table under the same fence was applied the first time."""
     if not again or Written.STALE not in answers:
         return answers
-    done = await _found(cursor, f"SELECT job_id FROM {table} WHERE (job_id, fence)", intents)  # noqa: S608 - our own names
+    ended = "" if status is None else f"status = '{status}' AND "
+    done = await _found(cursor, f"SELECT job_id FROM {table} WHERE {ended}(job_id, fence)", intents)  # noqa: S608 - our own names
     return [Written.APPLIED if each.job_id in done else answer for each, answer in zip(intents, answers, strict=True)]
 
 
