@@ -42,6 +42,7 @@ def test_a_job_that_waits_for_a_person_is_cancelled_at_once(desk, say):
 def test_the_worker_of_a_running_job_is_asked_to_stop_it(desk, say):
     worker = desk.register()
     lease = desk.lease(worker_id=worker)
+    desk.lease("left alone", worker_id=worker)
     other = desk.lease("other", worker_id=worker + 1)
     assert desk.do(say.cancel(lease.job_id)) is Cancelled.REQUESTED
     assert desk.do(say.cancel(other.job_id)) is Cancelled.REQUESTED

@@ -277,5 +277,6 @@ def test_a_job_that_a_worker_died_on_is_woken_as_a_suspect(desk, say):
     job_id = desk.bring(QueueState.SUSPECT)
     desk.claim(1, suspects=True)
     desk.do(say.wait(job_id, 2))
+    assert not desk.queued(job_id)["alone"]
     assert desk.do(i.Wake(prefix="deploy:", now=NOW)) == 1
     assert desk.state(job_id) is QueueState.SUSPECT

@@ -47,6 +47,8 @@ def test_a_job_that_ran_alone_runs_among_others_in_its_next_stage(desk, say):
     job_id = desk.bring(QueueState.SUSPECT)
     desk.claim(1, suspects=True)
     desk.do(say.checkpoint(job_id, 2))
+    row = desk.queued(job_id)
+    assert (row["alone"], counters(row)) == (False, i.Counters())
     desk.do(say.release(job_id, 2, counters=i.Counters()))
     (lease,) = desk.claim(1, "llm")
     assert (lease.alone, lease.counters, lease.opened_at) == (False, i.Counters(), NOW + 1)
