@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
+    from reprieve.app.worker.gates import Key
     from reprieve.app.worker.settings import WorkerSettings
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
@@ -65,8 +66,11 @@ class Worker:
         self._slot = asyncio.Event()
         self._stopping = asyncio.Event()
         self._claim_unknown = False
+        self._claiming = asyncio.Lock()
         self._suspects = False
         self._isolating = False
+        self._suspect_probe: Key | None = None
+        """A stage whose breaker is open, and where only suspects are left to probe it with."""
         self._due: float | None = None
         self._standing = standing
         self._renewed = 0.0
@@ -179,7 +183,7 @@ class Worker:
     async def _claim_all(self, *, until_idle: bool) -> None:
         poll = _FIRST_POLL
         while not self._stopping.is_set():
-            if self._suspects and await self._run_suspect():
+            if (self._suspects or self._suspect_probe is not None) and await self._run_suspect():
                 continue
             room = self._settings.concurrency - self._executing
             if room <= 0:
@@ -237,26 +241,29 @@ class Worker:
         views = await self._standing()
         return any(view.scheduled and (view.pipeline, view.stage) in self._keys for view in views)
 
-    async def _claim(self, wanted: int, *, suspects: bool = False) -> int:
-        leases = await self.claim(wanted, suspects=suspects)
+    async def _claim(self, wanted: int, *, suspects: bool = False, probe: Key | None = None) -> int:
+        leases = await self.claim(wanted, suspects=suspects, probe=probe)
         for lease in leases:
-            self._start(lease)
+            self._start(lease, probe=probe is not None)
         return len(leases)
 
-    async def claim(self, wanted: int, *, suspects: bool = False) -> tuple[Lease, ...]:
+    async def claim(self, wanted: int, *, suspects: bool = False, probe: Key | None = None) -> tuple[Lease, ...]:
         """Lease up to so many jobs, or one suspect; whoever calls this has to run them."""
-        claim = Claim(
-            worker_id=self._runner.worker_id, capacity=wanted, stages=self._limits(wanted), now=self._time.now(),
-            suspects=suspects, holding=frozenset(self._running) if self._claim_unknown else None,
-        )  # fmt: skip
-        try:
-            claimed = await self._journal.ask(claim)
-        except StoreUnavailableError as error:
-            self._claim_unknown = self._claim_unknown or error.outcome_unknown
-            return ()
-        self._claim_unknown = False
-        self._suspects = claimed.suspects
-        return claimed.leases
+        # One at a time: what another claim has just got does not count as forgotten.
+        async with self._claiming:
+            claim = Claim(
+                worker_id=self._runner.worker_id, capacity=wanted, now=self._time.now(), suspects=suspects,
+                stages=self._limits(wanted) if probe is None else {probe: 1}, probe=probe is not None,
+                holding=frozenset(self._running) if self._claim_unknown else None,
+            )  # fmt: skip
+            try:
+                claimed = await self._journal.ask(claim)
+            except StoreUnavailableError as error:
+                self._claim_unknown = self._claim_unknown or error.outcome_unknown
+                return ()
+            self._claim_unknown = False
+            self._suspects = claimed.suspects
+            return claimed.leases
 
     def _limits(self, wanted: int) -> dict[tuple[str, str], int]:
         """How many of each stage: no more than it may run at once."""
@@ -309,6 +316,7 @@ class Worker:
             return
         if isinstance(error, StoreUnavailableError):
             _LOG.warning("job %d: %s", running.lease.job_id, error)
+            self._claim_unknown = True  # nothing was written of it: the next claim gets it back
             return
         self._end_with(task)
 
@@ -325,7 +333,8 @@ class Worker:
             await self._settle_all()
             if self._stopping.is_set():
                 return False
-            got = await self._claim(1, suspects=True)
+            probe, self._suspect_probe = self._suspect_probe, None
+            got = await self._claim(1, suspects=True, probe=probe)
             if not got:
                 self._suspects = False
             await self._settle_all()
@@ -417,9 +426,11 @@ class Worker:
         for key in self._gates.to_probe(self._keys, now):
             if self._stopping.is_set() or not await self._gates.probe(key, until=now + self._settings.lease, now=now):
                 continue
-            claim = Claim(worker_id=self._runner.worker_id, capacity=1, stages={key: 1}, now=now, probe=True)
-            claimed = await self._journal.ask(claim)
-            for lease in claimed.leases:
+            leases = await self.claim(1, probe=key)
+            for lease in leases:
                 yield lease
-            if not claimed.leases:
+            if self._suspects and not leases:
+                self._suspect_probe = key  # it has to be alone, which only the claiming loop can see to
+                self._wake.set()
+            elif not leases:
                 await self._gates.give_back(key, now)
