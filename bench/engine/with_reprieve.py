@@ -99,6 +99,7 @@ def work(told: Order) -> None:
     async def run() -> None:
         pipelines = (_pipeline(told), _stamped(told)) if told.stamps else (_pipeline(told),)
         async with reprieve.connect(told.url) as app:
-            await app.work(*pipelines, concurrency=told.batch, signals=True)
+            # A worker claims up to half of what it runs at once.
+            await app.work(*pipelines, concurrency=2 * told.batch, signals=True)
 
     asyncio.run(run())
