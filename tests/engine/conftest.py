@@ -300,3 +300,14 @@ def postgres_lab(postgres_url: str, open_lab: Callable[[str], Lab]) -> Lab:
 def sqlite_lab(sqlite_url: str, open_lab: Callable[[str], Lab]) -> Lab:
     """A laboratory on SQLite."""
     return open_lab(sqlite_url)
+
+
+@pytest.fixture
+def tell(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Leaves a line in the report, and on the terminal where that is asked for (`-s`)."""
+
+    def say(line: str) -> None:
+        request.node.user_properties.append(("figures", line))
+        print(f"\n{request.node.name}: {line}")  # noqa: T201 - what was measured is for people
+
+    return say

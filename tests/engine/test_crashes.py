@@ -61,7 +61,7 @@ class Campaign:
 
 
 @pytest.mark.spec("REV-9.1", "CRIT-3.5")
-def test_jobs_survive_workers_that_are_killed_at_random_moments(lab, record_property):
+def test_jobs_survive_workers_that_are_killed_at_random_moments(lab, tell):
     campaign = Campaign(lab, SEED, workers=3)
     campaign.submit(100)
     began = time.monotonic()
@@ -73,8 +73,7 @@ def test_jobs_survive_workers_that_are_killed_at_random_moments(lab, record_prop
     killed_after = time.monotonic() - began
     campaign.end()
     interrupted = lab.count("attempts", cause="crash")
-    record_property(
-        "campaign",
+    tell(
         f"{len(campaign.killed)} kills in {killed_after:.1f} s, {interrupted} stages cut off, {len(campaign.jobs)} jobs",
     )
     assert interrupted > 0

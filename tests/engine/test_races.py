@@ -111,7 +111,7 @@ def test_what_is_being_written_when_the_application_is_closed_is_written(lab, mo
     async def main():
         async with reprieve.connect(lab.url) as app:
             submits = submit(app, 50)
-            while not app.journal._current:
+            while not app.journal._current:  # noqa: ASYNC110 - nobody tells of it
                 await asyncio.sleep(0)
             submits += submit(app, more)
             await asyncio.sleep(0)
