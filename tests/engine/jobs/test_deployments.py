@@ -7,7 +7,7 @@ import pytest
 
 import reprieve
 from reprieve import Backoff, Job, JobStatus, Pipeline, Policy
-from reprieve.ports.intents import Counters, QueueState
+from reprieve.ports.intents import QueueState
 
 LATER = Policy(backoff=Backoff(schedule=(0.2,)))
 """Long enough for a worker to be gone before the next attempt."""
@@ -35,6 +35,8 @@ def before(calls, *, profile=LATER):
 
     @pipeline.stage
     async def ask(job: Job[str], fetch: Diff) -> str:
+        if job.attempt > 1:
+            await asyncio.sleep(60)  # the worker is about to be told to go
         calls.append(await job.remember("part", lambda: f"paid in attempt {job.attempt}"))
         calls.append(job.token)
         raise ConnectionResetError("under the old name")
@@ -136,7 +138,7 @@ def test_a_result_that_no_longer_fits_parks_the_job_at_no_cost_until_an_upgrade_
     job, (parked, again) = bench.run(main)
     assert (parked.status, parked.state) == (JobStatus.IN_PROGRESS, QueueState.WAITING)
     assert parked.waits_on.startswith("upgrade:")
-    assert parked.counters == Counters(handler=1)
+    assert parked.counters.handler == 1
     assert parked.worker_id is None
     assert again == parked
     assert bench.job(job).status is JobStatus.SUCCEEDED
@@ -269,14 +271,15 @@ def test_a_job_at_a_stage_that_nobody_knows_any_more_is_left_alone_until_somebod
 
     async def main():
         job = await leave_at_ask(bench, calls)
+        fence = bench.job(job).fence
         await bench.work_until(without, lambda: bench.job(job).state is QueueState.READY)
         await bench.work(without)
         alone = bench.job(job)
         await bench.work(with_it)
-        return job, alone
+        return job, alone, fence
 
-    job, alone = bench.run(main)
-    assert (alone.status, alone.stage, alone.fence) == (JobStatus.RETRYABLE_FAILED, "ask", 1)
+    job, alone, fence = bench.run(main)
+    assert (alone.status, alone.stage, alone.fence) == (JobStatus.RETRYABLE_FAILED, "ask", fence)
     assert bench.result(job) == 2
 
 
