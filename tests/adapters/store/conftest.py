@@ -346,6 +346,14 @@ def sqlite_desk(sqlite_url: str) -> Iterator[Desk]:
     desk.close()
 
 
+@pytest.fixture
+def postgres_desk(emptied: Callable[[], str]) -> Iterator[Desk]:
+    """A desk at PostgreSQL alone."""
+    desk = Desk(emptied())
+    yield desk
+    desk.close()
+
+
 @pytest.fixture(scope="session")
 def say() -> type[Reports]:
     """What a worker can say."""

@@ -157,15 +157,16 @@ async def cancel_one(cursor: Asking, wanted: i.Cancel, *, again: bool = False) -
         await cursor.execute(sql.CANCELLED_BEFORE, values)
         if await cursor.fetchone() is not None:
             return i.Cancelled.DONE
-    for statement, answer in (
-        (sql.CANCEL_NOW, i.Cancelled.DONE),
-        (sql.CANCEL_LATER, i.Cancelled.REQUESTED),
-        (sql.EXISTS, i.Cancelled.OVER),
-    ):
-        await cursor.execute(statement, values)
-        if await cursor.fetchone() is not None:
-            return answer
-    return i.Cancelled.UNKNOWN
+    await cursor.execute(sql.STANDS, values)
+    standing = await cursor.fetchone()
+    if standing is None:
+        await cursor.execute(sql.EXISTS, values)
+        return i.Cancelled.UNKNOWN if await cursor.fetchone() is None else i.Cancelled.OVER
+    if standing[0] == i.QueueState.LEASED:
+        await cursor.execute(sql.CANCEL_LATER, values)
+        return i.Cancelled.REQUESTED
+    await cursor.execute(sql.CANCEL_NOW, values)
+    return i.Cancelled.DONE
 
 
 def _about(intent: i.Retry | i.Bury | i.SetAside | i.Release) -> dict[str, Any]:

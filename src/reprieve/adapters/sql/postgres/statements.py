@@ -284,14 +284,16 @@ FROM gone RETURNING job_id
 
 STOPPED: Final = "SELECT job_id FROM outcomes WHERE job_id = %(job_id)s AND fence = %(fence)s AND status = 'cancelled'"
 
+# Locked before it is judged: a report that is being committed may change where the job stands.
+STANDS: Final = "SELECT state FROM queue WHERE job_id = %(job_id)s FOR UPDATE"
 CANCEL_NOW: Final = """
-WITH gone AS (DELETE FROM queue WHERE job_id = %(job_id)s AND state <> 1 RETURNING job_id, stage, handler, fence)
+WITH gone AS (DELETE FROM queue WHERE job_id = %(job_id)s RETURNING job_id, stage, handler, fence)
 INSERT INTO outcomes (job_id, status, stage, fence, attempt, finished_at, reason, ended_by)
-SELECT job_id, 'cancelled', stage, fence, handler, to_timestamp(%(now)s::float8), %(reason)s, %(actor)s FROM gone RETURNING job_id
+SELECT job_id, 'cancelled', stage, fence, handler, to_timestamp(%(now)s::float8), %(reason)s, %(actor)s FROM gone
 """
 CANCEL_LATER: Final = """
 UPDATE queue SET cancel_requested = true, cancelled_by = %(actor)s, cancel_reason = %(reason)s
-WHERE job_id = %(job_id)s AND state = 1 RETURNING job_id
+WHERE job_id = %(job_id)s
 """
 CANCELLED_BEFORE: Final = """
 SELECT job_id FROM outcomes WHERE job_id = %(job_id)s AND status = 'cancelled' AND ended_by = %(actor)s
