@@ -120,6 +120,13 @@ def test_a_length_of_time_that_is_none_is_refused(worked, text):
     assert "30d, 12h, 90m" in done.err
 
 
+def test_pruning_demands_a_unit(worked):
+    done = worked("jobs", "prune", "--older-than", "30")
+    assert done.code == 2
+    assert "30d" in done.err
+    assert len(worked("jobs", "list", "--json").json["jobs"]) == 4
+
+
 def test_erasing_asks_first_and_leaves_no_contents(worked):
     done = worked("jobs", "erase", "cl-1")
     assert done.code == 2

@@ -134,10 +134,13 @@ def find_pipelines(home: str | None, names: list[str]) -> list[Pipeline]:
     return [known[name] for name in names or known]
 
 
-def duration(text: str) -> float:
-    """Read `30d`, `12h`, `90m`, `45s`, `2w` or a number of seconds."""
+def duration(text: str, *, unit: bool = False) -> float:
+    """Read `30d`, `12h`, `90m`, `45s`, `2w` or a number of seconds; no bare number where a `unit` is demanded."""
     found = _DURATION.fullmatch(text.strip())
+    if found and unit and not found[2]:
+        raise UsageError(f"{text!r} of what? Write {found[1]}d for days; h, m, s and w are hours, minutes, seconds, weeks")
     seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else -1.0
     if not 0 <= seconds <= _CENTURY:
-        raise UsageError(f"{text!r} is no length of time: 30d, 12h, 90m, 45s, 2w or a number of seconds would be right")
+        bare = "" if unit else " or a number of seconds"
+        raise UsageError(f"{text!r} is no length of time: 30d, 12h, 90m, 45s, 2w{bare} would be right")
     return seconds

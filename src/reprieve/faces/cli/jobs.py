@@ -198,7 +198,7 @@ def prune(
 
     reprieve jobs prune --older-than 12w -p review
     """
-    seconds, who = duration(older_than), acting(actor)
+    seconds, who = duration(older_than, unit=True), acting(actor)
     done = operate(url, lambda operations: _prune(operations, seconds, who, pipeline, dry=dry_run))
     verb = "would be removed" if dry_run else "removed"
     kept = (
