@@ -307,8 +307,13 @@ class Machine(RuleBasedStateMachine):
         self.model.gate(place)
         self.agree()
 
-    @rule(worker_id=st.integers(1, 3), kind=st.sampled_from([i.Renew, i.Leave, i.Lost]), stopping=st.booleans())
-    def change_a_worker(self, worker_id: int, kind: type, stopping: bool) -> None:  # noqa: FBT001 - as drawn
+    @rule(
+        worker_id=st.integers(1, 3),
+        kind=st.sampled_from([i.Renew, i.Leave, i.Lost]),
+        stopping=st.booleans(),
+        seen=st.booleans(),
+    )
+    def change_a_worker(self, worker_id: int, kind: type, stopping: bool, seen: bool) -> None:  # noqa: FBT001 - as drawn
         expires_at, was_stopping, lost = self.model.workers.get(worker_id, (None, None, Cause.CRASH))
         if kind is i.Renew:
             answer = self.desk.do(
@@ -326,9 +331,12 @@ class Machine(RuleBasedStateMachine):
             assert self.desk.do(i.Leave(worker_id=worker_id)) is (worker_id in self.model.workers)
             self.model.workers.pop(worker_id, None)
         else:
-            assert self.desk.do(i.Lost(worker_id=worker_id, cause=Cause.CRASH, now=self.now)) is (lost is None)
-            if lost is None:
-                self.model.workers[worker_id] = (expires_at, was_stopping, Cause.CRASH)
+            is_known = worker_id in self.model.workers
+            is_lost = is_known and (seen or lost is not None or expires_at <= self.now)
+            cause = Cause.OUT_OF_MEMORY if seen else Cause.CRASH
+            assert self.desk.do(i.Lost(worker_id=worker_id, cause=cause, now=self.now, seen=seen)) is is_lost
+            if is_lost:
+                self.model.workers[worker_id] = (expires_at, was_stopping, lost or cause)
         self.agree()
 
     @rule(worker_id=st.integers(1, 3))

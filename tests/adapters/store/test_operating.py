@@ -1,5 +1,7 @@
 """Stages, workers and jobs that wait."""
 
+from dataclasses import replace
+
 import pytest
 
 from reprieve.core.policy import Cause
@@ -185,13 +187,32 @@ def test_workers_are_lost_when_their_lease_runs_out_or_their_death_is_reported(d
     desk.register(expires_at=NOW + 1000)
     desk.do(i.Renew(worker_id=silent, now=NOW, expires_at=NOW + 20, stopping=True))
     assert desk.do(i.Lost(worker_id=killed, cause=Cause.OUT_OF_MEMORY, now=NOW)) is True
-    assert desk.do(i.Lost(worker_id=killed, cause=Cause.CRASH, now=NOW)) is False, "the first report stands"
+    assert desk.do(i.Lost(worker_id=killed, cause=Cause.CRASH, now=NOW)) is True, "it is lost; the first report stands"
     assert desk.do(i.Lost(worker_id=404, cause=Cause.CRASH, now=NOW)) is False
     place = {"name": "w", "host": "h", "pid": 7}
     reported = i.LostWorker(worker_id=killed, stopping=False, cause=Cause.OUT_OF_MEMORY, **place)
     ran_out = i.LostWorker(worker_id=silent, stopping=True, cause=None, **place)
     assert list(desk.run(desk.store.lost_workers(NOW + 19, besides=asking))) == [reported]
     assert list(desk.run(desk.store.lost_workers(NOW + 20, besides=asking))) == [ran_out, reported]
+
+
+def test_a_worker_that_nobody_saw_die_is_lost_only_while_its_lease_has_run_out(desk):
+    worker = desk.register(expires_at=NOW + 60)
+    silent = i.Lost(worker_id=worker, cause=Cause.CRASH, now=NOW + 70, seen=False)
+    desk.do(i.Renew(worker_id=worker, now=NOW + 59, expires_at=NOW + 119))
+    assert desk.do(silent) is False, "it has renewed since somebody looked"
+    assert desk.row("workers", id=worker)["lost_cause"] is None
+    assert desk.do(i.Renew(worker_id=worker, now=NOW + 71, expires_at=NOW + 131)).alive
+    assert desk.do(replace(silent, now=NOW + 131)) is True
+    assert desk.row("workers", id=worker)["lost_cause"] == Cause.CRASH
+    assert desk.do(replace(silent, worker_id=404)) is False
+
+
+def test_a_worker_that_is_lost_already_stays_so_whoever_judges_it(desk):
+    worker = desk.register(expires_at=NOW + 60)
+    desk.do(i.Lost(worker_id=worker, cause=Cause.OUT_OF_MEMORY, now=NOW))
+    assert desk.do(i.Lost(worker_id=worker, cause=Cause.CRASH, now=NOW, seen=False)) is True
+    assert desk.row("workers", id=worker)["lost_cause"] == Cause.OUT_OF_MEMORY
 
 
 def test_all_others_are_lost_at_the_end_of_time(desk):

@@ -90,7 +90,7 @@ WorkerIntent = Register | Renew | Leave | Lost
 Intent = Submit | Claim | Promote | Wake | JobIntent | StageIntent | WorkerIntent
 Answer = (
     Submitted | KeyTaken | VersionTooLow | Claimed | Promoted | Written | Cancelled | Renewed | int | bool
-)  # Register: the id; Probe: granted or not; Wake: how many; Pause, Resume, Hold, Close, Leave, Lost: whether anything changed
+)  # Register: the id; Probe: granted or not; Wake: how many; Pause, Resume, Hold, Close, Leave: whether anything changed; Lost: whether it is lost
 
 ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Submit: (Submitted, KeyTaken, VersionTooLow),

@@ -49,11 +49,16 @@ class Leave:
 
 @value
 class Lost:
-    """A worker is known to be dead, or its lease to have run out: how it ended. It claims nothing from now on."""
+    """A worker is known to be dead, or its lease to have run out: how it ended. It claims nothing from now on.
+
+    Answered by whether it is lost now; the first report of how stands. False: it lives, or is unknown.
+    """
 
     worker_id: int
     cause: Cause
     now: float
+    seen: bool = True
+    """False: judged by its lease alone: applies only while that has run out."""
 
 
 @value

@@ -79,9 +79,9 @@ async def leave(cursor: Cursor, intents: list[i.Leave], again: bool) -> Sequence
 
 
 async def lose(cursor: Cursor, intents: list[i.Lost], again: bool) -> Sequence[bool]:  # noqa: ARG001, FBT001 - a handler's shape
-    """Write down how workers ended."""
+    """Write down how workers ended; whether they are lost now."""
     answers = []
     for each in intents:
-        await cursor.execute(sql.LOST, {"worker_id": each.worker_id, "cause": each.cause.value})
+        await cursor.execute(sql.LOST, {**asdict(each), "cause": each.cause.value})
         answers.append(cursor.rowcount > 0)
     return answers

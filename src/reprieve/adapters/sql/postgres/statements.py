@@ -355,7 +355,10 @@ WHERE id = %(worker_id)s AND lost_cause IS NULL RETURNING id
 """
 TO_CANCEL: Final = "SELECT job_id FROM queue WHERE worker_id = %(worker_id)s AND cancel_requested"
 LEAVE: Final = "DELETE FROM workers WHERE id = %(worker_id)s"
-LOST: Final = "UPDATE workers SET lost_cause = %(cause)s WHERE id = %(worker_id)s AND lost_cause IS NULL"
+LOST: Final = """
+UPDATE workers SET lost_cause = COALESCE(lost_cause, %(cause)s)
+WHERE id = %(worker_id)s AND (lost_cause IS NOT NULL OR %(seen)s OR expires_at <= to_timestamp(%(now)s::float8))
+"""
 LOST_WORKERS: Final = """
 SELECT id, name, host, pid, stopping, lost_cause FROM workers
 WHERE id <> %(besides)s AND (expires_at <= to_timestamp(%(now)s::float8) OR lost_cause IS NOT NULL) ORDER BY id

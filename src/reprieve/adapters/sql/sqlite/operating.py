@@ -66,7 +66,10 @@ _REGISTER_STAGE: Final = "INSERT INTO stages (pipeline, stage) VALUES (?, ?) ON 
 _RENEW: Final = "UPDATE workers SET expires_at = ?, stopping = ? WHERE id = ? AND lost_cause IS NULL"
 _TO_CANCEL: Final = "SELECT job_id FROM queue WHERE cancel_requested AND worker_id = ? ORDER BY job_id"
 _LEAVE: Final = "DELETE FROM workers WHERE id = ?"
-_LOSE: Final = "UPDATE workers SET lost_cause = ? WHERE id = ? AND lost_cause IS NULL"
+_LOSE: Final = """
+UPDATE workers SET lost_cause = COALESCE(lost_cause, :cause)
+WHERE id = :worker_id AND (lost_cause IS NOT NULL OR :seen OR expires_at <= :now)
+"""
 _LOST: Final = """
 SELECT id, name, host, pid, stopping, lost_cause FROM workers
 WHERE id <> ? AND (expires_at <= ? OR lost_cause IS NOT NULL) ORDER BY id
@@ -140,8 +143,8 @@ def leave(connection: sqlite3.Connection, intents: list[i.Leave], again: bool) -
 
 
 def lose(connection: sqlite3.Connection, intents: list[i.Lost], again: bool) -> Sequence[bool]:  # noqa: ARG001, FBT001 - a handler's shape
-    """Write down how workers ended."""
-    return [connection.execute(_LOSE, (each.cause.value, each.worker_id)).rowcount > 0 for each in intents]
+    """Write down how workers ended; whether they are lost now."""
+    return [connection.execute(_LOSE, {**asdict(each), "cause": each.cause.value}).rowcount > 0 for each in intents]
 
 
 def lost_workers(connection: sqlite3.Connection, now: float, besides: int) -> Sequence[i.LostWorker]:
