@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
+from reprieve.app.looking import Looks
 from reprieve.app.submitting import Item, Submission, intent_of, reply_to
 from reprieve.app.waiting import Waiter
 from reprieve.app.worker import Worker, WorkerSettings
@@ -61,6 +62,7 @@ class App:
         self._working: dict[Worker, asyncio.Event] = {}
         """Who works here, and what tells that they have left."""
         self._digest_key = b""
+        self._looks = Looks()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -72,7 +74,8 @@ class App:
             self._journal = Journal(self._store, clock=self._clock)
             self._journal.start()
             stack.push_async_callback(self._journal.close)
-            self._waiter = Waiter(self._reader)
+            stack.push_async_callback(self._looks.close)
+            self._waiter = Waiter(self._reader, self._looks)
             stack.push_async_callback(self._waiter.close)
             self._stack = stack.pop_all()
         return self
@@ -262,8 +265,8 @@ class App:
         try:
             yield Worker(
                 self.journal, by_name, settings=settings, clock=self._clock, digest_key=self._digest_key, isolator=isolator,
-                accepted_before=lambda job_id, stage: asyncio.to_thread(self._reader.accepted_before, job_id, stage),
-                standing=lambda: asyncio.to_thread(self._reader.stages, counted=True), draw=draw, watch=watch,
+                accepted_before=lambda job_id, stage: self._looks(self._reader.accepted_before, job_id, stage),
+                standing=lambda: self._looks(self._reader.stages, counted=True), draw=draw, watch=watch,
             )  # fmt: skip
         finally:
             if isolator is not None:

@@ -11,6 +11,7 @@ from reprieve.core.lifecycle import JobStatus
 from reprieve.errors import JobFailedError, JobTimeoutError, StoreUnavailableError, UnknownNameError
 
 if TYPE_CHECKING:
+    from reprieve.app.looking import Looks
     from reprieve.app.pipeline import Pipeline
     from reprieve.ports.reader import Ending, Reader
 
@@ -21,8 +22,8 @@ _LONGEST_POLL: Final = 0.5
 class Waiter:
     """Looks for all jobs that somebody waits for, in one query."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self, reader: Reader, looks: Looks) -> None:
+        self._reader, self._look_up = reader, looks
         self._poll = _FIRST_POLL
         self._waiting: dict[int, list[asyncio.Future[Ending]]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -40,9 +41,9 @@ class Waiter:
 
     async def result(self, job_id: int, *, timeout: float | None, pipeline: Pipeline | None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
         """What the job's last stage returned."""
-        for ending in await asyncio.to_thread(self._reader.endings, [job_id]):
+        for ending in await self._look_up(self._reader.endings, [job_id]):
             return value_of(ending, pipeline)
-        if await asyncio.to_thread(self._reader.job, job_id) is None:
+        if await self._look_up(self._reader.job, job_id) is None:
             raise UnknownNameError("job", str(job_id))
         future: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(job_id, []).append(future)
@@ -52,7 +53,7 @@ class Waiter:
         try:
             ending = await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            view = await asyncio.to_thread(self._reader.job, job_id)
+            view = await self._look_up(self._reader.job, job_id)
             status = "gone" if view is None else view.status
             raise JobTimeoutError(f"job {job_id} is not over after {timeout:g} s: it is {status}", job_id=job_id, status=status) from None  # fmt: skip
         finally:
@@ -69,7 +70,7 @@ class Waiter:
     async def _look(self) -> None:
         while self._waiting:
             try:
-                for ending in await asyncio.to_thread(self._reader.endings, list(self._waiting)):
+                for ending in await self._look_up(self._reader.endings, list(self._waiting)):
                     self._poll = _FIRST_POLL
                     for future in self._waiting.pop(ending.job_id, []):
                         if not future.done():
