@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ import pytest
 
 import reprieve
 from reprieve import Job, JobFailedError, JobStatus, JobTimeoutError, NeedsReview, Pipeline
+from reprieve.adapters.sql.keeper import SqlKeeper
+from reprieve.adapters.sql.reader import SqlReader
+from reprieve.adapters.sql.sqlite import SqliteStore
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,42 @@ def test_waiting_ends_with_the_application(bench, quick):
             await waiting
 
     asyncio.run(opened())
+
+
+class SlowReader(SqlReader):
+    """A real reader whose look takes until it is let go, and that tells whether it was closed meanwhile."""
+
+    def __init__(self, url):
+        super().__init__(url)
+        self.looking, self.let_go = threading.Event(), threading.Event()
+        self.closed_while_looking = None
+
+    def endings(self, job_ids):
+        self.looking.set()
+        self.let_go.wait(20)
+        self.looking.clear()
+        return super().endings(job_ids)
+
+    def close(self):
+        self.closed_while_looking = self.looking.is_set()
+        super().close()
+
+
+def test_an_application_that_is_left_waits_for_looks_that_are_under_way(sqlite_url, quick):
+    pipeline = reviewing(quick)
+    store = SqliteStore(sqlite_url)
+
+    async def main():
+        reader = SlowReader(sqlite_url)
+        async with reprieve.App(store, reader=lambda: reader, keeper=lambda: SqlKeeper(sqlite_url)) as app:
+            submission = await app.submit(pipeline, "x")
+            waiting = asyncio.create_task(submission.result())
+            await asyncio.to_thread(reader.looking.wait)
+            waiting.cancel()
+            asyncio.get_running_loop().call_later(0.1, reader.let_go.set)
+        return reader.closed_while_looking
+
+    assert asyncio.run(main()) is False
 
 
 def test_a_look_that_fails_for_good_is_told_to_those_who_wait(store_url, quick):
