@@ -59,10 +59,10 @@ class App:
         self._journal: Journal | None = None
         self._waiter: Waiter | None = None
         self._operations: Operations | None = None
+        self._looks = Looks()
         self._working: dict[Worker, asyncio.Event] = {}
         """Who works here, and what tells that they have left."""
         self._digest_key = b""
-        self._looks = Looks()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -71,10 +71,10 @@ class App:
             self._digest_key = await self._store.digest_key()
             self._reader = self._make_reader()
             stack.callback(self._reader.close)
+            stack.push_async_callback(self._looks.close)
             self._journal = Journal(self._store, clock=self._clock)
             self._journal.start()
             stack.push_async_callback(self._journal.close)
-            stack.push_async_callback(self._looks.close)
             self._waiter = Waiter(self._reader, self._looks)
             stack.push_async_callback(self._waiter.close)
             self._stack = stack.pop_all()
