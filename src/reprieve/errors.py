@@ -10,6 +10,7 @@
     ├── Misfit                      what was stored does not fit the present types: declare an upgrade
     ├── StoreError                  the database
     │   ├── StoreUnavailableError   it cannot be reached, is locked or full: try again
+    │   │   └── StoreAddressError   ... and waiting will hardly mend it: its host, name, user or password is wrong
     │   ├── StoreRefusedError       it refused what it was given; no retry will help
     │   └── SchemaError             its tables are missing, behind or ahead: says what to do
     ├── JobError                    a job that was waited for
@@ -130,6 +131,10 @@ class StoreUnavailableError(StoreError):
         """Say whether what was being written may have taken effect."""
         super().__init__(message)
         self.outcome_unknown = outcome_unknown
+
+
+class StoreAddressError(StoreUnavailableError):
+    """Nothing answers to that host, database, user or password; who just starts is told, who runs goes on waiting."""
 
 
 class StoreRefusedError(StoreError):

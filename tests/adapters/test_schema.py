@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 
 from reprieve.adapters.sql import address, schema, tables
 from reprieve.adapters.sql.schema import Fit
-from reprieve.errors import SchemaError, StoreError, StoreUnavailableError
+from reprieve.errors import SchemaError, StoreAddressError, StoreError, StoreUnavailableError
 
 MIGRATIONS = Path(schema.__file__).parent / "migrations"
 
@@ -232,8 +232,27 @@ def test_no_message_shows_a_password(template):
 
 
 def test_a_server_that_does_not_answer_is_unavailable():
-    with pytest.raises(StoreUnavailableError, match=r"cannot connect to postgresql://me@127\.0\.0\.1:1/jobs"):
+    with pytest.raises(StoreUnavailableError, match=r"postgresql://me@127\.0\.0\.1:1/jobs cannot be reached"):
         schema.check("postgresql://me@127.0.0.1:1/jobs")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ('FATAL:  password authentication failed for user "me"', StoreAddressError),
+        (
+            'FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "me", database "jobs", no encryption',
+            StoreAddressError,
+        ),
+        ("fe_sendauth: no password supplied", StoreAddressError),
+        ("failed to resolve host 'db': [Errno -2] Name or service not known", StoreAddressError),
+        ("failed to resolve host 'db': [Errno -3] Temporary failure in name resolution", StoreUnavailableError),
+        ("FATAL:  the database system is starting up", StoreUnavailableError),
+        ("FATAL:  sorry, too many clients already", StoreUnavailableError),
+    ],
+)
+def test_what_waiting_does_not_mend_is_told_apart(said, kind):
+    assert type(address.parse("postgresql://me@db/jobs").unreachable(said)) is kind
 
 
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path):

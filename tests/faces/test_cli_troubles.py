@@ -1,6 +1,7 @@
 """What the command line says when the database is not as it should be, or something else goes wrong."""
 
 import resource
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -55,6 +56,58 @@ def test_a_server_that_is_away_is_tried_three_times_more_then_told_without_its_p
     assert all("127.0.0.1:1/jobs" in line and "trying again in" in line for line in tries)
     assert end.startswith("reprieve: System unavailable, try again later: ")
     assert password not in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["jobs", "list"],
+        ["db", "upgrade"],
+        ["db", "check"],
+        ["jobs", "cancel", "1"],
+        ["submit", "review", "{}"],
+        ["work"],
+    ],
+)
+@pytest.mark.parametrize(
+    ("there", "wrong", "says"),
+    [
+        ("/postgres?", "/nowhere?", 'database "nowhere" does not exist'),
+        ("postgres:@", "nobody:@", 'role "nobody" does not exist'),
+    ],
+)
+def test_a_database_or_a_role_that_is_not_there_is_told_at_once(
+    command, postgres_server, arguments, there, wrong, says
+):
+    done = command(*arguments, "--url", postgres_server("postgres").replace(there, wrong))
+    assert done.code == 2
+    assert says in done.err
+    assert "trying again" not in done.err
+    assert "System unavailable" not in done.err
+    assert "working on" not in done.err
+
+
+def test_a_host_that_nobody_knows_is_told_at_once(command, monkeypatch):
+    def unknown(*_, **__):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(
+        socket, "getaddrinfo", unknown
+    )  # the answer of a resolver that works, which not every machine has
+    done = command("jobs", "list", "--url", "postgresql://ada@no-such-host.invalid/jobs")
+    assert done.code == 2
+    assert "no-such-host.invalid" in done.err
+    assert "trying again" not in done.err
+    assert "System unavailable" not in done.err
+
+
+@pytest.mark.parametrize("arguments", [["db", "upgrade"], ["submit", "review", "{}"], ["work"]])
+def test_a_folder_that_is_not_there_is_told_at_once(command, arguments):
+    done = command(*arguments, "--url", "sqlite:///nowhere/jobs.db")
+    assert done.code == 2
+    assert "there is no folder 'nowhere'" in done.err
+    assert "trying again" not in done.err
+    assert "working on" not in done.err
 
 
 @pytest.mark.spec("ORC-4.2")

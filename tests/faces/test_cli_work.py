@@ -75,6 +75,7 @@ def test_one_process_works_on_a_file(command):
     code, _, err = ended(reprieve("work"))
     assert code == 2
     assert "another process works on this file already" in err
+    assert "working on" not in err
     first.terminate()
     assert ended(first)[0] == 0
     code, _, err = ended(reprieve("work", "--processes", 2))

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from reprieve.errors import StoreError
+from reprieve.errors import StoreAddressError, StoreError, StoreUnavailableError
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _POSTGRES: Final = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
+_WRONG: Final = re.compile(
+    r'(?:database|role) ".*" (?:does not exist|is not permitted to log in)|authentication failed|no password supplied'
+    r"|no pg_hba\.conf entry|permission denied for database"
+    r"|(?:failed to resolve host|could not translate host name)(?!.*(?:Temporary failure|Errno -3))"
+)
+"""What libpq says where the URL is wrong: it keeps the SQLSTATE of a connection that was refused to itself."""
 _HOW: Final = "write sqlite:///file.db, sqlite:////absolute/file.db or postgresql://user@host/database"
 
 
@@ -44,6 +50,12 @@ class PostgresAddress:
         """A driver's message in one line and without the password."""
         line = " ".join(text.split())
         return line.replace(self.password, "***") if self.password else line
+
+    def unreachable(self, text: str) -> StoreUnavailableError:
+        """What a driver's message about a connection that could not be made, or broke, means to a caller."""
+        line = self.clean(text)
+        kind = StoreAddressError if _WRONG.search(line) else StoreUnavailableError
+        return kind(f"{self.shown} cannot be reached: {line}")
 
 
 Address = SqliteAddress | PostgresAddress

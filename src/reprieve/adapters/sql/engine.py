@@ -128,6 +128,6 @@ def _told_by_postgres(error: Exception, state: str | None, address: PostgresAddr
     said = address.clean(str(primary or error).strip().partition("\n")[0])
     if state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         # The connection could not be made, or broke.
-        return StoreUnavailableError(f"{address.shown} cannot be reached: {said}")
+        return address.unreachable(said)
     kind = StoreUnavailableError if (state or "").startswith(_PASSING_STATES) else StoreRefusedError
     return kind(f"{address.shown} cannot be used: {said}")

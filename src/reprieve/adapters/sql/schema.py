@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from reprieve.adapters.sql.address import PostgresAddress, SqliteAddress, parse
 from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
-from reprieve.errors import SchemaError, StoreError, StoreUnavailableError
+from reprieve.errors import SchemaError, StoreError
 
 if TYPE_CHECKING:
     import psycopg
@@ -168,7 +168,7 @@ def _postgres(address: PostgresAddress) -> psycopg.Connection[Any]:
     try:
         return psycopg.connect(address.url, **timeout)
     except psycopg.OperationalError as error:
-        raise StoreUnavailableError(f"cannot connect to {address.shown}: {address.clean(str(error))}") from None
+        raise address.unreachable(str(error)) from None
     except psycopg.Error as error:
         raise StoreError(f"cannot use {address.shown}: {address.clean(str(error))}") from None
 

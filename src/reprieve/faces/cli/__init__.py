@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import reprieve
-from reprieve.errors import ReprieveError, StoreUnavailableError
+from reprieve.errors import ReprieveError, StoreAddressError, StoreUnavailableError
 from reprieve.faces.cli import database, jobs, stages
 from reprieve.faces.cli.classify import classify
 from reprieve.faces.cli.common import complain
@@ -49,6 +49,8 @@ def main() -> None:
     """Run the command line; what went wrong is told in a sentence, with exit code 2."""
     try:
         app()
+    except StoreAddressError as error:
+        problem = str(error)
     except StoreUnavailableError as error:
         problem = f"System unavailable, try again later: {error}"
     except ReprieveError as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 
 import typer
 
-from reprieve.errors import StoreUnavailableError, UnknownNameError, UsageError
+from reprieve.errors import StoreAddressError, StoreUnavailableError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from reprieve.app.operations import Operations
@@ -84,12 +84,14 @@ def run(task: Coroutine[object, object, T]) -> T:
 
 
 async def patiently(task: Callable[[], Awaitable[T]]) -> T:
-    """Do it; while the database is away, try again up to three times (ORC-4.2)."""
+    """Do it; while the database is away, try again up to three times (ORC-4.2); not where its URL is wrong."""
     import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
 
     for seconds in _WAITS:
         try:
             return await task()
+        except StoreAddressError:
+            raise
         except StoreUnavailableError as error:
             complain(f"{error}; trying again in {seconds:g} s")
             await asyncio.sleep(seconds)
@@ -138,7 +140,9 @@ def duration(text: str, *, unit: bool = False) -> float:
     """Read `30d`, `12h`, `90m`, `45s`, `2w` or a number of seconds; no bare number where a `unit` is demanded."""
     found = _DURATION.fullmatch(text.strip())
     if found and unit and not found[2]:
-        raise UsageError(f"{text!r} of what? Write {found[1]}d for days; h, m, s and w are hours, minutes, seconds, weeks")
+        raise UsageError(
+            f"{text!r} of what? Write {found[1]}d for days; h, m, s and w are hours, minutes, seconds, weeks"
+        )
     seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else -1.0
     if not 0 <= seconds <= _CENTURY:
         bare = "" if unit else " or a number of seconds"

@@ -45,8 +45,6 @@ def work(
     seconds = duration(grace)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     if processes == 1:
-        names = ", ".join(pipeline.name for pipeline in found)
-        logging.getLogger("reprieve.work").info("working on %s, %d jobs at a time", names, concurrency)
         run(_work(url, found, concurrency=concurrency, grace=seconds, until_idle=until_idle))
         return
     os.environ["REPRIEVE_URL"] = url  # not on the command line of a child, where everybody could read a password
@@ -58,10 +56,15 @@ def work(
 
 
 async def _work(url: str, pipelines: list[Pipeline], *, concurrency: int, grace: float, until_idle: bool) -> None:
-    from reprieve.wiring import connect  # noqa: PLC0415 - who asks for help does not wait for it
+    import logging  # noqa: PLC0415 - who asks for help does not wait for it
+
+    from reprieve.wiring import connect  # noqa: PLC0415 - the same
 
     async with AsyncExitStack() as stack:
         app = await patiently(lambda: stack.enter_async_context(connect(url)))
+        if await app.journal.store.lock_for_work():  # else `work` says why not
+            names = ", ".join(pipeline.name for pipeline in pipelines)
+            logging.getLogger("reprieve.work").info("working on %s, %d jobs at a time", names, concurrency)
         await app.work(*pipelines, concurrency=concurrency, grace=grace, until_idle=until_idle, signals=True)
 
 
