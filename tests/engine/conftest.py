@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -260,6 +261,14 @@ class Lab:
         for (job, pid), line in last.items():
             if line.what == "begin" and line.run not in kept:
                 assert job in told[pid], f"job {job} was running when {pid} was killed"
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> Iterator[str]:
+    """A file in memory, where the system has that: no test cuts the power, and processes that die lose nothing there."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="reprieve-", dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield f"sqlite:///{folder}/jobs.db"
 
 
 @pytest.fixture(scope="session")

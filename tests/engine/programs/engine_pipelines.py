@@ -10,15 +10,13 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
 import reprieve
 from reprieve import Backoff, Breaker, Cause, Policy, Profile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUICK = Profile(
     name="quick",
@@ -30,6 +28,7 @@ USUAL = Profile(name="usual", policy=Policy(max_attempts=5, backoff=Backoff(init
 
 _numbers = itertools.count(1)
 _file: list[int] = []
+_path: list[str] = []
 
 
 class Line(NamedTuple):
@@ -48,6 +47,7 @@ class Line(NamedTuple):
 def write_to(path: str) -> None:
     """Where the stages of this process write; every line is one write at the end of the file."""
     _file[:] = [os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)]
+    _path[:] = [path]
 
 
 def read(path: Path) -> list[Line]:
@@ -110,6 +110,8 @@ async def perform(job: reprieve.Job[Work], given: str = "") -> str:
     try:
         if act == "stubborn":
             await _stubborn(job.payload.seconds)
+        elif act == "once":  # slow, but only the first time
+            await asyncio.sleep(job.payload.seconds if _is_first(job) else 0.0)
         elif act == "hang":
             await asyncio.sleep(3600)
         else:
@@ -127,6 +129,11 @@ async def perform(job: reprieve.Job[Work], given: str = "") -> str:
     fail(act)
     note("end", job, run)
     return run
+
+
+def _is_first(job: reprieve.Job[Work]) -> bool:
+    seen = [line for line in read(Path(_path[0])) if line.job == job.id and line.what == "begin"]
+    return len(seen) == 1
 
 
 async def _stubborn(seconds: float) -> None:
