@@ -326,6 +326,35 @@ def test_a_job_that_a_worker_runs_is_refused(run, seen, ingest):
     assert run(scene) == "in_progress"
 
 
+def test_a_step_that_is_no_stage_of_a_pipeline_that_workers_run_is_refused(run, seen, ingest):
+    async def scene(app):
+        job = await app.submit(ingest, {})
+        stages = (("ingest", "download"), ("ingest", "parse"))
+        await app.journal.ask(Register(name="w", host="h", pid=1, stages=stages, now=NOW, expires_at=NOW + 60))
+        for report in (
+            app.handle_item_failure(job.job_id, "fetcher", "dwonload", SERVER_ERROR),
+            app.complete_item(job.job_id, "dwonload"),
+        ):
+            with pytest.raises(UsageError, match=r"no stage of ingest is named 'dwonload' .did you mean 'download'"):
+                await report
+        untouched = seen(job.job_id)["status"]
+        await app.complete_item(job.job_id, "parse")
+        return untouched, seen(job.job_id)["status"]
+
+    assert run(scene) == ("pending", "succeeded")
+
+
+def test_a_paused_step_of_a_loop_of_ones_own_does_not_make_the_others_wrong(run, seen, ingest):
+    async def scene(app):
+        denied, other = await app.submit(ingest, {}), await app.submit(ingest, {})
+        refusal = {"statusCode": 401, "message": "invalid api key"}
+        decision = await app.handle_item_failure(denied.job_id, "fetcher", "log-in", refusal, "criticizer")
+        await app.complete_item(other.job_id, "parse")
+        return type(decision), seen(other.job_id)["status"]
+
+    assert run(scene) == (Abort, "succeeded")
+
+
 @pytest.mark.parametrize("job", [0, -1, 99, 2**70, "no such key"])
 def test_a_job_that_is_not_there_is_told_by_its_name(run, ingest, job):
     async def scene(app):

@@ -107,11 +107,11 @@ class BlockingApp:
     def handle_item_failure(
         self, job: int | str, agent_name: str, step_name: str, error: object, config: ProfileLike | None = None
     ) -> Decision:
-        """Decide and write what becomes of a job that no worker runs. See `App.handle_item_failure`."""
+        """Decide and write what becomes of a job of a pipeline that no worker runs. See `App.handle_item_failure`."""
         return self._call(self._app.handle_item_failure(job, agent_name, step_name, error, config))
 
     def complete_item(self, job: int | str, step_name: str, result: object = None) -> None:
-        """End a job that no worker runs, as succeeded. See `App.complete_item`."""
+        """End a job of a pipeline that no worker runs, as succeeded: its last step is done. See `App.complete_item`."""
         self._call(self._app.complete_item(job, step_name, result))
 
     def _told(self, submission: Submission) -> BlockingSubmission:

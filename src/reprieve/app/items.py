@@ -1,5 +1,8 @@
 """For callers who run their own loop over jobs that no worker claims: what became of an item (ING-5.2).
 
+Such jobs belong to a pipeline that no worker runs. A step is a name of the caller's own; where workers have registered the
+stages of the pipeline, it has to be one of them.
+
 The same machinery as a worker's: classify, decide, write. There is no lease; a report is guarded by the job's fence, read just
 before, and tried again where somebody else has written meanwhile. So every failure is counted once.
 """
@@ -78,7 +81,7 @@ class Items:
         data = codec.encode(result, f"the result of {step}")
         now = await self.journal.store.now()
         for _ in range(_TRIES):
-            view = await asyncio.to_thread(self._unleased, job)
+            view = await asyncio.to_thread(self._unleased, job, step)
             after(view.status, JobEvent.FINISH)
             intent = Complete(
                 job_id=view.job_id, fence=view.fence, stage=step, result=data, result_type=codec.fingerprint, now=now
@@ -89,7 +92,7 @@ class Items:
 
     # --- in a thread --------------------------------------------------------------------------------------------------
 
-    def _unleased(self, job: int | str) -> JobView:
+    def _unleased(self, job: int | str, step: str) -> JobView:
         view = None
         if isinstance(job, str):
             view = self.reader.job_by_key(job)
@@ -99,10 +102,19 @@ class Items:
             raise UnknownNameError("job", str(job))
         if view.state is QueueState.LEASED:
             raise UsageError(f"job {view.job_id} is being run by a worker, which reports what becomes of it")
+        self._require_stage(view.pipeline, step)
         return view
 
+    def _require_stage(self, pipeline: str, step: str) -> None:
+        """Refuse a step that is no stage, where workers have said which stages there are."""
+        known = [each for each in self.reader.stages() if each.pipeline == pipeline]
+        # A pause or a hold leaves a row too, of a step that no worker may know.
+        registered = any(each.changed_at is None for each in known)
+        if registered and all(each.stage != step for each in known):
+            raise UnknownNameError(f"stage of {pipeline}", step, tuple(each.stage for each in known))
+
     def _trial(self, job: int | str, step: str, profile: Profile, judged: Judged, now: float) -> tuple[JobView, Trial]:
-        view = self._unleased(job)
+        view = self._unleased(job, step)
         counters = view.counters if view.stage == step else Counters()
         began = self._began(view.job_id, step) if counters.handler else None
         lease = Lease(
