@@ -65,73 +65,6 @@ made AS (
 SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
 """  # noqa: S608 - assembled from constants
 
-_LEASE_COLUMNS: Final = (
-    """q.job_id, q.fence, q.pipeline, q.stage, q.handler, q.crash, q.out_of_memory, q.lost_lease, q.deploy, q.alone"""
-)
-
-# The worker's own row is locked against being given up meanwhile: what a worker claims after that would be nobody's.
-CLAIM: Final = f"""
-WITH asked AS MATERIALIZED (
-  SELECT id AS worker, to_timestamp(%(now)b) AS moment, %(probe)b::bool AS probe FROM workers
-  WHERE id = %(worker)b AND lost_cause IS NULL FOR SHARE
-),
-free AS MATERIALIZED (
-  SELECT w.pipeline, w.stage, w.most
-  FROM unnest(%(pipelines)b::text[], %(stages)b::text[], %(mosts)b::int[]) AS w(pipeline, stage, most)
-  CROSS JOIN asked
-  LEFT JOIN stages s ON s.pipeline = w.pipeline AND s.stage = w.stage
-  WHERE s.pipeline IS NULL
-     OR (NOT s.paused AND (s.held_until IS NULL OR s.held_until <= moment) AND (s.opened_at IS NULL OR probe))
-),
-picked AS MATERIALIZED (
-  SELECT q.job_id, q.opened_at FROM free CROSS JOIN LATERAL (
-    SELECT job_id, priority, opened_at FROM queue
-    WHERE pipeline = free.pipeline AND stage = free.stage AND state = 0
-    ORDER BY priority DESC, job_id LIMIT free.most FOR UPDATE SKIP LOCKED
-  ) q
-  ORDER BY q.priority DESC, q.job_id LIMIT %(capacity)b
-),
-taken AS (
-  UPDATE queue q
-  SET state = 1, fence = q.fence + 1, worker_id = asked.worker, leased_at = moment, run_at = NULL, alone = false,
-      opened_at = COALESCE(q.opened_at, moment)
-  FROM picked, asked WHERE q.job_id = picked.job_id
-  RETURNING {_LEASE_COLUMNS}, q.priority, picked.opened_at
-),
-suspicion AS (
-  SELECT EXISTS (SELECT 1 FROM queue q JOIN free ON q.pipeline = free.pipeline AND q.stage = free.stage WHERE q.state = 4) AS any
-)
-SELECT suspicion.any, t.job_id, t.fence, t.pipeline, t.stage, t.handler, t.crash, t.out_of_memory, t.lost_lease, t.deploy, t.alone,
-       extract(epoch FROM t.opened_at)::float8, j.idempotency_key, j.payload, j.payload_type,
-       extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
-FROM suspicion LEFT JOIN (taken t JOIN jobs j ON j.id = t.job_id) ON true
-ORDER BY t.priority DESC, t.job_id
-"""  # noqa: S608 - assembled from constants
-
-CLAIM_SUSPECT: Final = CLAIM.replace(
-    """    SELECT job_id, priority, opened_at FROM queue
-    WHERE pipeline = free.pipeline AND stage = free.stage AND state = 0
-    ORDER BY priority DESC, job_id LIMIT free.most FOR UPDATE SKIP LOCKED""",
-    """    SELECT job_id, priority, opened_at FROM queue
-    WHERE pipeline = free.pipeline AND stage = free.stage AND state = 4
-    ORDER BY job_id LIMIT 1 FOR UPDATE SKIP LOCKED""",
-).replace("alone = false", "alone = true")
-
-LOCK_WORKER: Final = "SELECT 1 FROM workers WHERE id = %(worker)b FOR UPDATE"
-
-HELD_BY: Final = f"""
-SELECT false, {_LEASE_COLUMNS}, extract(epoch FROM q.opened_at)::float8, j.idempotency_key, j.payload, j.payload_type,
-       extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
-FROM queue q JOIN jobs j ON j.id = q.job_id
-WHERE q.state = 1 AND q.worker_id = %(worker)b AND NOT q.job_id = ANY(%(known)b::bigint[])
-ORDER BY q.job_id
-"""  # noqa: S608 - assembled from constants
-
-RESULTS: Final = """
-SELECT job_id, stage, result, result_type, codec FROM checkpoints
-WHERE job_id = ANY(%b::bigint[]) AND result IS NOT NULL ORDER BY job_id, finished_at
-"""
-
 FINISH: Final = """
 WITH gone AS (
   DELETE FROM queue q
@@ -162,19 +95,6 @@ WITH moved AS (
       finished_at = excluded.finished_at, result_type = excluded.result_type, result = excluded.result
 )
 SELECT job_id, cancel_requested FROM moved
-"""
-
-PROMOTE: Final = """
-WITH due AS MATERIALIZED (
-  SELECT job_id FROM queue WHERE state = 2 AND run_at <= to_timestamp(%(now)b)
-  ORDER BY run_at LIMIT %(limit)b FOR UPDATE SKIP LOCKED
-), made AS (
-  UPDATE queue q SET state = CASE WHEN crash + out_of_memory > 0 THEN 4 ELSE 0 END, run_at = NULL
-  FROM due WHERE q.job_id = due.job_id RETURNING 1
-)
-SELECT (SELECT count(*) FROM made),
-       (SELECT extract(epoch FROM run_at)::float8 FROM queue
-        WHERE state = 2 AND job_id NOT IN (SELECT job_id FROM due) ORDER BY run_at LIMIT 1)
 """
 
 ATTEMPT_COLUMNS: Final = (

@@ -188,8 +188,8 @@ class PostgresStore:
 
     async def leases_of(self, worker_id: int) -> Sequence[i.Lease]:
         """What it holds, without payloads."""
-        rows = await self._read(sql.HELD_BY, {"worker": worker_id, "known": []})
-        return [claiming.lease((*row[:13], None, *row[14:])) for row in rows]
+        rows = await self._read(claiming.HELD_BY, {"worker": worker_id, "known": []})
+        return [claiming.lease(row) for row in rows]
 
     async def stages(self) -> Sequence[StageView]:
         """Every stage there is; a handful of rows."""

@@ -9,7 +9,7 @@ from reprieve.ports import intents as i
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 _CLOSED: Final = """
 SELECT pipeline, stage FROM stages WHERE paused OR held_until > ? OR (opened_at IS NOT NULL AND NOT ?)
@@ -31,9 +31,12 @@ FROM queue q CROSS JOIN jobs j ON j.id = q.job_id
 _LEASE_OF_THESE: Final = f"""{_LEASE}
 WHERE q.job_id IN (SELECT value FROM json_each(?)) ORDER BY q.priority DESC, q.job_id
 """  # noqa: S608 - assembled from constants
-_LEASE_OF_WORKER: Final = f"""{_LEASE}
+_FORGOTTEN: Final = f"""{_LEASE}
 WHERE q.state = 1 AND q.worker_id = ? AND q.job_id NOT IN (SELECT value FROM json_each(?)) ORDER BY q.job_id
 """  # noqa: S608 - assembled from constants
+_HELD: Final = f"""{_LEASE.replace("j.payload,", "NULL,")}
+WHERE q.state = 1 AND q.worker_id = ? ORDER BY q.job_id
+"""
 _RESULTS: Final = """
 SELECT job_id, stage, result, result_type, codec FROM checkpoints
 WHERE job_id IN (SELECT value FROM json_each(?)) AND result IS NOT NULL ORDER BY job_id, finished_at
@@ -53,7 +56,7 @@ def claim(connection: sqlite3.Connection, claims: list[i.Claim], again: bool) ->
 
 def _claim(connection: sqlite3.Connection, wanted: i.Claim) -> i.Claimed:
     if wanted.holding is not None:
-        forgotten = _held(connection, wanted.worker_id, wanted.holding)
+        forgotten = connection.execute(_FORGOTTEN, (wanted.worker_id, listed(wanted.holding))).fetchall()
         if forgotten:
             return i.Claimed(leases=_leases(connection, forgotten))
     if connection.execute(_LIVES, (wanted.worker_id,)).fetchone() is None:
@@ -85,13 +88,9 @@ def _ready(connection: sqlite3.Connection, free: dict[tuple[str, str], int], cap
     return [job_id for _, job_id in found[:capacity]]
 
 
-def _held(connection: sqlite3.Connection, worker_id: int, known: Iterable[int]) -> list[tuple[Any, ...]]:
-    return connection.execute(_LEASE_OF_WORKER, (worker_id, listed(known))).fetchall()
-
-
 def leases_of(connection: sqlite3.Connection, worker_id: int) -> Sequence[i.Lease]:
     """What a worker holds, payloads and results left out."""
-    return [_lease((*row[:12], None, *row[13:])) for row in _held(connection, worker_id, ())]
+    return [_lease(row) for row in connection.execute(_HELD, (worker_id,))]
 
 
 def _leases(
