@@ -107,6 +107,42 @@ def test_a_password_is_on_no_childs_command_line(command, postgres_url):
     assert ended(supervisor)[0] == 0
 
 
+def test_settings_reach_every_process(command, postgres_url):
+    settings = "--concurrency 7 --lease 20s --grace 3s --poll 500s --log-level warning"
+    supervisor = reprieve("work", "--processes", 2, "--url", postgres_url, *settings.split())
+    try:
+        until(lambda: len(command("stages", "list", "--json", "--url", postgres_url).json) == 2)
+        commands = [each for each in map(command_line, children_of(supervisor.pid)) if " work " in each]
+    finally:
+        supervisor.terminate()
+    assert ended(supervisor)[0] == 0
+    assert len(commands) == 2
+    assert all(settings in each for each in commands)
+
+
+def test_a_worker_can_be_told_to_say_less(command):
+    for number in (1, 13):
+        command("submit", "review", f'{{"n": {number}}}')
+    code, _, err = ended(reprieve("work", "--until-idle", "--log-level", "error"))
+    assert code == 0
+    assert "working on" not in err
+    assert "thirteen" in err
+
+
+def test_a_worker_that_stops_says_what_still_runs_and_a_second_signal_waits_for_nothing(command, tmp_path):
+    slow = "import asyncio, reprieve\nslow = reprieve.Pipeline('slow')\n@slow.stage\nasync def nap(job: reprieve.Job[dict]) -> int:\n    await asyncio.sleep(600)\n    return 1\n"
+    (tmp_path / "naps.py").write_text(slow)
+    command("submit", "slow", "{}", "--app", "naps")
+    worker = reprieve("work", "--app", "naps", "--grace", "500s")
+    until(lambda: command("jobs", "show", 1, "--json").json["status"] == "in_progress")
+    worker.terminate()
+    while "stopping: 1 job" not in (line := worker.stderr.readline()):
+        assert line, "it ended without a word"
+    worker.terminate()
+    assert ended(worker)[0] == 0
+    assert command("jobs", "show", 1, "--json").json["state"] == "ready"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -114,6 +150,10 @@ def test_a_password_is_on_no_childs_command_line(command, postgres_url):
         (["--app", "none"], "no module 'none'"),
         (["--grace", "long"], "'long' is no length of time"),
         (["--concurrency", "0"], "--concurrency"),
+        (["--lease", "soon"], "'soon' is no length of time"),
+        (["--lease", "0.1s"], "lease must be"),
+        (["--poll", "0s"], "poll must be"),
+        (["--log-level", "loud"], "--log-level"),
         (["--url", "mysql://x/y"], "sqlite:///"),
     ],
 )
@@ -121,3 +161,4 @@ def test_what_a_person_got_wrong_is_told_in_a_sentence(command, arguments, says)
     code, _, err = ended(reprieve("work", *arguments))
     assert code == 2
     assert says in err
+    assert "working on" not in err

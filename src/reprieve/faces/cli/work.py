@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import asdict
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +15,19 @@ from reprieve.faces.cli.common import DEFAULT_URL, Home, Url, duration, find_pip
 
 if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
+    from reprieve.app.worker.settings import WorkerSettings
 
 
-def work(
+class LogLevel(StrEnum):
+    """From which level on log messages are shown."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def work(  # noqa: PLR0913 - one parameter an option
     pipelines: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PIPELINE]...", help="Which pipelines. Default: all of --app.", show_default=False),
@@ -29,33 +41,53 @@ def work(
     ] = 1,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing left to do.")] = False,
     grace: Annotated[str, typer.Option(help="How long running stages may take to end when told to stop.")] = "30s",
+    lease: Annotated[
+        str, typer.Option(help="How long a worker may be silent before others take over its jobs.")
+    ] = "30s",
+    poll: Annotated[str, typer.Option(help="How long between two looks at an empty queue, at most.")] = "1s",
+    log_level: Annotated[LogLevel, typer.Option(help="How much is said on standard error.")] = LogLevel.INFO,
     home: Home = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Work on jobs until told to stop: SIGTERM or Ctrl-C lets running stages end, and hands back what does not.
+
+    A second signal waits for nothing.
 
     Examples:
     reprieve work --app reviews --url sqlite:///reviews.db
 
     reprieve work review --app reviews:pipelines --url postgresql://jobs@localhost/jobs --processes 4
     """
-    import logging  # noqa: PLC0415 - who asks for help does not wait for it
+    from reprieve.app.worker.settings import WorkerSettings  # noqa: PLC0415 - who asks for help does not wait for it
 
     found = find_pipelines(home, pipelines or [])
-    seconds = duration(grace)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    settings = WorkerSettings(
+        concurrency=concurrency, lease=duration(lease), grace=duration(grace), poll=duration(poll)
+    )
+    _log(log_level)
     if processes == 1:
-        run(_work(url, found, concurrency=concurrency, grace=seconds, until_idle=until_idle))
+        run(_work(url, found, settings, until_idle=until_idle))
         return
     os.environ["REPRIEVE_URL"] = url  # not on the command line of a child, where everybody could read a password
     command = [sys.executable, "-m", "reprieve", "work", *(pipelines or []), "--app", str(home)]
-    command += ["--concurrency", str(concurrency), "--grace", grace, *(["--until-idle"] if until_idle else [])]
+    command += ["--concurrency", str(concurrency), "--lease", lease, "--grace", grace, "--poll", poll]
+    command += ["--log-level", log_level, *(["--until-idle"] if until_idle else [])]
     code = run(_supervise(url, command, processes))
     if code:
         raise typer.Exit(code)
 
 
-async def _work(url: str, pipelines: list[Pipeline], *, concurrency: int, grace: float, until_idle: bool) -> None:
+def _log(level: LogLevel) -> None:
+    """Show messages from this level on; what other libraries have for debugging is left out."""
+    import logging  # noqa: PLC0415 - who asks for help does not wait for it
+
+    number = logging.getLevelNamesMapping()[level.name]
+    everybody = max(number, logging.INFO)
+    logging.basicConfig(level=everybody, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("reprieve").setLevel(number)
+
+
+async def _work(url: str, pipelines: list[Pipeline], settings: WorkerSettings, *, until_idle: bool) -> None:
     import logging  # noqa: PLC0415 - who asks for help does not wait for it
 
     from reprieve.wiring import connect  # noqa: PLC0415 - the same
@@ -64,8 +96,8 @@ async def _work(url: str, pipelines: list[Pipeline], *, concurrency: int, grace:
         app = await patiently(lambda: stack.enter_async_context(connect(url)))
         if await app.journal.store.lock_for_work():  # else `work` says why not
             names = ", ".join(pipeline.name for pipeline in pipelines)
-            logging.getLogger("reprieve.work").info("working on %s, %d jobs at a time", names, concurrency)
-        await app.work(*pipelines, concurrency=concurrency, grace=grace, until_idle=until_idle, signals=True)
+            logging.getLogger("reprieve.work").info("working on %s, %d jobs at a time", names, settings.concurrency)
+        await app.work(*pipelines, **asdict(settings), until_idle=until_idle, signals=True)
 
 
 async def _supervise(url: str, command: list[str], processes: int) -> int:
