@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from engine.order import Order
     from engine.server import Server
 
-POLL = 0.02
-"""Seconds between two looks at how many jobs are done."""
+POLL = 0.01
+"""Seconds between two looks at how many jobs are done, at the least."""
+IDLE = 9
+"""How many times longer than a look took the next one waits, so that looking disturbs nobody."""
 PATIENCE = 600.0
 """Seconds after which jobs are not waited for any longer."""
 BENCH: Final = Path(__file__).resolve().parent.parent
@@ -178,12 +180,15 @@ def _wait(
 
     until = time.monotonic() + PATIENCE
     first = used()
-    while (finished := watch.finished()) < order.jobs:
+    while True:
+        began = time.perf_counter()
+        if (finished := watch.finished()) >= order.jobs:
+            return first, used()
+        looked = time.perf_counter() - began
         if not finished:
             first = used()
         if ended := [process for process in running if process.poll() is not None]:
             raise RuntimeError(f"a worker of {contender.name} ended:\n{ended[0].communicate()[1].decode()[-2000:]}")
         if time.monotonic() > until:
             raise TimeoutError(f"{contender.name}: {finished} of {order.jobs} jobs after {PATIENCE:g} s")
-        time.sleep(POLL)
-    return first, used()
+        time.sleep(max(POLL, IDLE * looked))

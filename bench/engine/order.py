@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -72,6 +73,18 @@ def add_stamp(path: Path, sent: int) -> None:
         stamps.write(f"{taken}\n")
 
 
+def end_with_parent() -> None:
+    """Leave no worker behind where the bench itself is killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main() -> int:
     """Do what is asked of one contender (`install+submit`: both), and print what it measured itself.
 
@@ -81,6 +94,7 @@ def main() -> int:
     told = Order(**json.loads(argument))
     contender = importlib.import_module(f"engine.{module}")
     measured = None
+    end_with_parent()
     profiler = cProfile.Profile()
     for step in action.split("+"):
         asked = getattr(contender, step)

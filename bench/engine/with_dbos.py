@@ -58,7 +58,7 @@ def submit(told: Order) -> float:
 
 
 def work(told: Order) -> None:
-    """Run a worker until it is told to stop, with its own defaults: those were its fastest."""
+    """Run a worker until it is told to stop; without a limit its threads lock each other out of a SQLite file."""
     _launch(told)
-    DBOS.register_queue(QUEUE)
+    DBOS.register_queue(QUEUE, worker_concurrency=told.batch, polling_interval_sec=0.1)
     threading.Event().wait()
