@@ -1,6 +1,7 @@
 """Jobs that kill their worker are found out and given up; whoever was in the same process is not."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from engine_pipelines import Work
@@ -63,7 +64,8 @@ def test_a_worker_that_is_killed_from_outside_with_a_hundred_claims_three_times_
     for _ in range(3):
         jobs += lab.submit(*[Work(acts=ONCE, seconds=30.0) for _ in range(100)], pipeline="usual")
         worker = lab.start(pipelines=["usual"], concurrency=100)
-        lab.until(lambda: len({line.job for line in lab.lines("begin")}) == len(jobs), "all hundred have begun")
+        begun = partial(lab.lines, "begin", pid=worker.pid, stage="fetch")
+        lab.until(lambda begun=begun: len(begun()) == 100, "all hundred have begun")
         worker.kill()
         killed.add(worker.pid)
         another = lab.start(pipelines=["usual"], concurrency=100)
