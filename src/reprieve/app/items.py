@@ -19,6 +19,7 @@ from reprieve.app.pipeline.rules import check_name
 from reprieve.app.pipeline.values import TypeCodec
 from reprieve.app.profiles import resolve
 from reprieve.app.worker.verdicts import Judged, Trial, judge, verdict
+from reprieve.core.backoff import shown
 from reprieve.core.decide import Abort, DeadLetter, Park, RetryAt
 from reprieve.core.failure import ErrorClass
 from reprieve.core.lifecycle import JobEvent, after
@@ -96,6 +97,8 @@ class Items:
         view = None
         if isinstance(job, str):
             view = self.reader.job_by_key(job)
+        elif isinstance(job, bool) or not isinstance(job, int):
+            raise UsageError(f"a job is given by its id or its key, not by {shown(job)}")
         elif 0 < job <= _HIGHEST_ID:
             view = self.reader.job(job)
         if view is None:

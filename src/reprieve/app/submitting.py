@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve.core.backoff import LONGEST, require_number, require_whole
+from reprieve.app.pipeline import Pipeline
+from reprieve.core.backoff import LONGEST, require_number, require_whole, shown
 from reprieve.core.value import value
 from reprieve.errors import SubmitError, UsageError
 from reprieve.ports.intents import KeyTaken, Submit, Submitted, VersionTooLow
 
 if TYPE_CHECKING:
     from reprieve.app.application import App
-    from reprieve.app.pipeline import Pipeline
 
 _LONGEST_KEY: Final = 500
 _HIGHEST_VERSION: Final = 2**31 - 1
@@ -30,8 +31,8 @@ class Item:
     subject: str | None = field(default=None, kw_only=True)
     version: int | None = field(default=None, kw_only=True)
     priority: int = field(default=0, kw_only=True)
-    delay: float | None = field(default=None, kw_only=True)
-    run_at: float | None = field(default=None, kw_only=True)
+    delay: float | timedelta | None = field(default=None, kw_only=True)
+    run_at: float | datetime | None = field(default=None, kw_only=True)
 
 
 @value
@@ -65,6 +66,8 @@ def intent_of(pipeline: Pipeline, item: Item, *, now: float, place: int | None =
 
 
 def _intent_of(pipeline: Pipeline, item: Item, now: float) -> Submit:
+    if not isinstance(pipeline, Pipeline):
+        raise UsageError(f"jobs are submitted to a reprieve.Pipeline, not to {shown(pipeline)}")
     first = pipeline.first
     if (item.subject is None) != (item.version is None):
         raise UsageError("subject and version go together: a version is a version of something")
@@ -88,12 +91,18 @@ def _intent_of(pipeline: Pipeline, item: Item, now: float) -> Submit:
 def _run_at(item: Item, now: float) -> float | None:
     if item.delay is not None and item.run_at is not None:
         raise UsageError("delay and run_at say the same thing: give one of them")
-    if item.delay is not None:
-        require_number("delay", item.delay, 0.0, LONGEST)
-        return now + item.delay
-    if item.run_at is not None:
-        require_number("run_at", item.run_at, 0.0, _LATEST)
-    return item.run_at
+    delay, run_at = item.delay, item.run_at
+    if delay is not None:
+        seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
+        require_number("delay", seconds, 0.0, LONGEST)
+        return now + seconds
+    if isinstance(run_at, datetime):
+        if run_at.utcoffset() is None:
+            raise UsageError("run_at has no time zone: give datetime(..., tzinfo=UTC), or seconds since the epoch")
+        run_at = run_at.timestamp()
+    if run_at is not None:
+        require_number("run_at", run_at, 0.0, _LATEST)
+    return run_at
 
 
 def _check_text(name: str, value: object) -> None:

@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.pipeline.values import ANY
+from reprieve.core.backoff import shown
 from reprieve.core.lifecycle import JobStatus
-from reprieve.errors import JobFailedError, JobTimeoutError, StoreUnavailableError, UnknownNameError
+from reprieve.errors import JobFailedError, JobTimeoutError, StoreUnavailableError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from reprieve.app.looking import Looks
@@ -41,6 +42,8 @@ class Waiter:
 
     async def result(self, job_id: int, *, timeout: float | None, pipeline: Pipeline | None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
         """What the job's last stage returned."""
+        if isinstance(job_id, bool) or not isinstance(job_id, int):
+            raise UsageError(f"a job is waited for by its id, a whole number, not {shown(job_id)}")
         for ending in await self._look_up(self._reader.endings, [job_id]):
             return value_of(ending, pipeline)
         if await self._look_up(self._reader.job, job_id) is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of, require_pipeline
-from reprieve.core.backoff import require_number
+from reprieve.core.backoff import require_number, shown
 from reprieve.core.lifecycle import JobStatus
 from reprieve.errors import UnknownNameError, UsageError
 from reprieve.ports.intents import Cancel, Cancelled
@@ -88,13 +88,16 @@ class JobOperations:
 
     async def show(self, job_id: int) -> JobDetail:
         """One job with its history."""
-        job = await asyncio.to_thread(self._reader.job, job_id) if 0 < job_id <= _HIGHEST_ID else None
+        _require_id(job_id)
+        job = await asyncio.to_thread(self._reader.job, job_id)
         if job is None:
             raise UnknownNameError("job", str(job_id))
         return await asyncio.to_thread(self._detail, job)
 
     async def find(self, idempotency_key: str) -> JobDetail:
         """The job that was submitted under this key, with its history."""
+        if not isinstance(idempotency_key, str):
+            raise UsageError(f"a job is found by its key, a text, not by {shown(idempotency_key)}: show takes its id")
         job = await asyncio.to_thread(self._reader.job_by_key, idempotency_key)
         if job is None:
             raise UnknownNameError("job", idempotency_key)
@@ -126,8 +129,7 @@ class JobOperations:
     async def cancel(self, job_id: int, *, actor: str, reason: str = "") -> Cancelled:
         """End a job now, or ask the worker that runs it to stop it; `OVER` where it had ended before."""
         actor, reason = actor_of(actor), reason_of(reason)
-        if not 0 < job_id <= _HIGHEST_ID:
-            raise UnknownNameError("job", str(job_id))
+        _require_id(job_id)
         journal = await self._journal()
         intent = Cancel(job_id=job_id, actor=actor, reason=reason, now=await journal.store.now())
         answer = await journal.ask(intent, patience=PATIENCE)
@@ -191,3 +193,11 @@ class JobOperations:
             attempts=reader.attempts(job.job_id),
             dead_letter=reader.dead_letter_of(job.job_id),
         )
+
+
+def _require_id(job_id: int) -> None:
+    """Refuse what no job can be known by."""
+    if isinstance(job_id, bool) or not isinstance(job_id, int):
+        raise UsageError(f"a job's id is a whole number, not {shown(job_id)}: find takes its key")
+    if not 0 < job_id <= _HIGHEST_ID:
+        raise UnknownNameError("job", str(job_id))
