@@ -66,6 +66,42 @@ def test_a_paused_stage_holds_its_jobs_until_it_is_resumed(store_url):
     asyncio.run(run())
 
 
+def test_a_stage_can_be_paused_before_any_worker_has_run(store_url):
+    async def run():
+        async with reprieve.connect(store_url) as app:
+            stages = app.operations.stages
+            with pytest.raises(UnknownNameError, match="no pipeline is named 'review'"):
+                await stages.pause("review", "llm", actor="ada")
+            job = await app.submit(pipeline, {})
+            assert [each.stage for each in await stages.pause("review", "llm", actor="ada")] == ["llm"]
+            assert list(await stages.pause("review", "llm", actor="eve")) == []
+            working = asyncio.create_task(app.work(pipeline))
+            while [run.stage for run in (await app.operations.jobs.show(job.job_id)).stages] != ["fetch"]:  # noqa: ASYNC110 - another task writes it, into a database
+                await asyncio.sleep(0.01)
+            with pytest.raises(UnknownNameError, match="no stage of review is named 'lm'"):
+                await stages.pause("review", "lm", actor="ada")
+            assert (await app.operations.jobs.show(job.job_id)).job.status is JobStatus.IN_PROGRESS
+            await stages.resume("review", "llm", actor="ada")
+            assert await asyncio.wait_for(job.result(), 60) == 1
+            working.cancel()
+            await asyncio.wait([working])
+
+    asyncio.run(run())
+
+
+def test_a_pipeline_that_is_declared_can_be_paused_before_anything_else(store_url):
+    async def run():
+        async with reprieve.connect(store_url) as app:
+            stages = app.operations.stages
+            with pytest.raises(UnknownNameError, match=r"no stage of review is named 'lm' .did you mean 'llm'"):
+                await stages.pause("review", "lm", actor="ada", declared=("fetch", "llm"))
+            changed = await stages.pause("review", actor="ada", declared=("fetch", "llm"))
+            assert [each.stage for each in changed] == ["fetch", "llm"]
+            assert [each.paused for each in await stages.list("review")] == [True, True]
+
+    asyncio.run(run())
+
+
 def test_a_whole_pipeline_can_be_paused(store_url):
     async def run():
         async with reprieve.connect(store_url) as app:

@@ -38,3 +38,15 @@ def test_names_that_are_misspelt_end_with_one_and_the_nearest(worked):
             done = worked("stages", verb, *arguments)
             assert done.code == 1
             assert f"did you mean '{near}'" in done.err
+
+
+def test_a_stage_that_no_worker_has_run_is_paused_by_its_declaration(command, monkeypatch):
+    command("db", "upgrade")
+    done = command("stages", "pause", "review", "lm")
+    assert done.code == 1
+    assert "did you mean 'llm'" in done.err
+    assert command("stages", "pause", "review", "llm").out == "review.llm paused\n"
+    monkeypatch.delenv("REPRIEVE_APP")
+    done = command("stages", "pause", "other", "llm")
+    assert done.code == 1
+    assert "stages are known once a worker has run, or by --app" in done.err

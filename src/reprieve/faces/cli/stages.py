@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reprieve.errors import UnknownNameError
 from reprieve.faces.cli.common import (
     DEFAULT_URL,
     Actor,
     AsJson,
+    Home,
     PipelineOption,
     Reason,
     Url,
     acting,
+    fail,
     operate,
     say,
     say_json,
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from reprieve.app.operations import Operations
     from reprieve.ports.reader import StageView
 
 app = typer.Typer(name="stages", help="Look at stages, pause and resume them.", no_args_is_help=True)
@@ -60,15 +64,29 @@ def pause(
     *,
     reason: Reason = "",
     actor: Actor = None,
+    home: Home = None,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Pause a stage: nobody claims its jobs until it is resumed; what runs goes on to its end.
+
+    Stages are known once a worker has run; before that, by --app, or by name where the pipeline has jobs.
 
     Examples:
     reprieve stages pause review llm --reason 'the provider is down until noon'
     """
     who = acting(actor)
-    changed = operate(url, lambda operations: operations.stages.pause(pipeline, stage, actor=who, reason=reason))
+
+    async def task(operations: Operations) -> Sequence[StageView]:
+        stages = operations.stages
+        try:
+            return await stages.pause(pipeline, stage, actor=who, reason=reason)
+        except UnknownNameError as error:
+            declared = _declared(home, pipeline)
+            if not declared:
+                fail(f"{error}; stages are known once a worker has run, or by --app")
+            return await stages.pause(pipeline, stage, actor=who, reason=reason, declared=declared)
+
+    changed = operate(url, task)
     _tell(changed, "paused", "it was paused before")
 
 
@@ -82,6 +100,16 @@ def resume(pipeline: PipelineName, stage: StageName = None, *, actor: Actor = No
     who = acting(actor)
     changed = operate(url, lambda operations: operations.stages.resume(pipeline, stage, actor=who))
     _tell(changed, "resumed", "it was neither paused nor held")
+
+
+def _declared(home: str | None, pipeline: str) -> list[str]:
+    """The stages of a pipeline, read from its declaration."""
+    if home is None:
+        return []
+    from reprieve.app.pipeline.finding import load_pipelines  # noqa: PLC0415 - runs the user's code: only where it has to be
+
+    found = load_pipelines(home).get(pipeline)
+    return [] if found is None else [stage.name for stage in found.stages]
 
 
 def _tell(changed: Sequence[StageView], done: str, otherwise: str) -> None:
