@@ -26,28 +26,30 @@ class Waiter:
     def __init__(self, reader: Reader, looks: Looks) -> None:
         self._reader, self._look_up = reader, looks
         self._poll = _FIRST_POLL
+        self._closed = False
         self._waiting: dict[int, list[asyncio.Future[Ending]]] = {}
         self._task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop looking; who waits is told."""
+        self._closed = True
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        for futures in self._waiting.values():
-            for future in futures:
-                future.cancel()
+        self._fail(StoreUnavailableError("the application was closed"))
 
     async def result(self, job_id: int, *, timeout: float | None, pipeline: Pipeline | None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
         """What the job's last stage returned."""
         if isinstance(job_id, bool) or not isinstance(job_id, int):
             raise UsageError(f"a job is waited for by its id, a whole number, not {shown(job_id)}")
+        self._require_open()
         for ending in await self._look_up(self._reader.endings, [job_id]):
             return value_of(ending, pipeline)
         if await self._look_up(self._reader.job, job_id) is None:
             raise UnknownNameError("job", str(job_id))
+        self._require_open()
         future: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(job_id, []).append(future)
         self._poll = _FIRST_POLL
@@ -62,6 +64,10 @@ class Waiter:
         finally:
             self._forget(job_id, future)
         return value_of(ending, pipeline)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailableError("the application was closed")
 
     def _forget(self, job_id: int, future: asyncio.Future[Ending]) -> None:
         futures = self._waiting.get(job_id, [])

@@ -113,21 +113,20 @@ def test_a_job_that_nobody_knows_is_not_waited_for(bench):
     bench.run(main)
 
 
-def test_waiting_ends_with_the_application(bench, quick):
+@pytest.mark.parametrize("seconds", [0.0, 0.001, 0.1])
+def test_waiting_ends_with_the_application_at_whatever_moment_that_is(bench, quick, seconds):
     pipeline = reviewing(quick)
 
     async def main():
-        submission = await bench.app.submit(pipeline, "x")
-        return asyncio.create_task(submission.result())
+        async with reprieve.connect(bench.url) as app:
+            submission = await app.submit(pipeline, "x")
+            waits = [asyncio.create_task(submission.result()) for _ in range(2)]
+            await asyncio.sleep(seconds)
+        for waiting in waits:
+            with pytest.raises(reprieve.StoreUnavailableError, match="the application was closed"):
+                await asyncio.wait_for(waiting, 20)
 
-    async def opened():
-        async with reprieve.connect(bench.url) as bench.app:
-            waiting = await main()
-            await asyncio.sleep(0.05)
-        with pytest.raises((asyncio.CancelledError, reprieve.StoreUnavailableError)):
-            await waiting
-
-    asyncio.run(opened())
+    asyncio.run(main())
 
 
 class SlowReader(SqlReader):
