@@ -288,10 +288,8 @@ BY_KEY: Final = """
 SELECT id, idempotency_key, pipeline, payload, extract(epoch FROM created_at)::float8 FROM jobs WHERE idempotency_key = ANY(%b::text[])
 """
 VERSION_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s || chr(31) || %s, 0))"
-VERSIONS: Final = """
-SELECT id, version, payload, extract(epoch FROM created_at)::float8, idempotency_key FROM jobs
-WHERE pipeline = %s AND subject = %s ORDER BY version DESC
-"""
+HIGHEST: Final = "SELECT id, version FROM jobs WHERE pipeline = %s AND subject = %s ORDER BY version DESC LIMIT 1"
+BY_VERSION: Final = "SELECT id, payload FROM jobs WHERE pipeline = %s AND subject = %s AND version = %s"
 SUBMIT_VERSION: Final = """
 WITH made AS (
   INSERT INTO jobs (idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority, subject, version, rerun_of)

@@ -10,7 +10,7 @@ from reprieve.adapters.sql.postgres.jobs import cancel_one
 from reprieve.ports import intents as i
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from reprieve.adapters.sql.postgres.link import Asking
 
@@ -46,9 +46,14 @@ async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, aga
     made = await _insert(cursor, statement, first.values())
     missing = [key for key in first if key not in made]
     there: dict[str, tuple[Any, ...]] = {}
-    if missing or len(first) < len(intents):
-        await cursor.execute(sql.BY_KEY, (missing or list(first),))
+    late: Iterator[Reply] = iter(())
+    if missing:
+        await cursor.execute(sql.BY_KEY, (missing,))
         there = {row[1]: row for row in await cursor.fetchall()}
+        # A key may be forgotten between the two statements: then there is room for it now.
+        gone = [each for each in intents if each.idempotency_key not in made and each.idempotency_key not in there]
+        if gone:
+            late = iter(await _plain(cursor, statement, gone, again=again))
     replies: list[Reply] = []
     for each in intents:
         key = each.idempotency_key
@@ -60,7 +65,7 @@ async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, aga
             same = first[key].payload == each.payload
             replies.append(i.Submitted(job_id=made[key], duplicate=True, mismatch=not same))
         else:
-            replies.append(_known(each, there[key], again=again))
+            replies.append(_known(each, there[key], again=again) if key in there else next(late))
     return replies
 
 
@@ -111,20 +116,21 @@ async def _versioned(cursor: Asking, wanted: i.Submit, *, again: bool) -> Reply:
     row = await cursor.fetchone()
     if row is not None:
         return _known(wanted, row, again=again)
-    await cursor.execute(sql.VERSIONS, (wanted.pipeline, wanted.subject))
-    versions = await cursor.fetchall()
-    same = next((row for row in versions if row[1] == wanted.version), None)
-    if same is not None:
-        return i.Submitted(job_id=same[0], duplicate=True, mismatch=same[2] != wanted.payload)
-    if versions and versions[0][1] > (wanted.version or 0):
-        return i.VersionTooLow(highest=versions[0][1])
+    await cursor.execute(sql.HIGHEST, (wanted.pipeline, wanted.subject))
+    before, highest = await cursor.fetchone() or (None, 0)
+    if before is not None and highest >= (wanted.version or 0):
+        await cursor.execute(sql.BY_VERSION, (wanted.pipeline, wanted.subject, wanted.version))
+        same = await cursor.fetchone()
+        if same is None:
+            return i.VersionTooLow(highest=highest)
+        return i.Submitted(job_id=same[0], duplicate=True, mismatch=same[1] != wanted.payload)
     await cursor.execute(
         sql.SUBMIT_VERSION,
         {
             "idempotency_key": wanted.idempotency_key, "pipeline": wanted.pipeline, "stage": wanted.stage,
             "payload": wanted.payload, "payload_type": wanted.payload_type, "created_at": wanted.created_at,
             "priority": wanted.priority, "subject": wanted.subject, "version": wanted.version,
-            "rerun_of": versions[0][0] if versions else None, "run_at": wanted.run_at,
+            "rerun_of": before, "run_at": wanted.run_at,
         },
     )  # fmt: skip
     made = await cursor.fetchone()
