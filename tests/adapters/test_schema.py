@@ -1,5 +1,6 @@
 """Whether a database fits, how it is brought up to date, and what a person is told where that cannot be."""
 
+import asyncio
 import os
 import re
 import sqlite3
@@ -13,6 +14,7 @@ import pytest
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
+import reprieve
 from reprieve.adapters.sql import address, schema, tables
 from reprieve.adapters.sql.schema import Fit
 from reprieve.errors import SchemaError, StoreAddressError, StoreError, StoreUnavailableError
@@ -278,10 +280,50 @@ def test_a_path_with_strange_letters_is_taken_as_it_is(tmp_path):
 
 def test_a_table_of_somebody_else_is_not_touched(bare_url):
     run_sql(bare_url, "CREATE TABLE jobs (mine TEXT)")
-    with pytest.raises(StoreError, match="already exists"):
+    remedy = "another file" if bare_url.startswith("sqlite") else "options=-csearch_path"
+    with pytest.raises(SchemaError, match=f"a table of somebody else's: .*jobs.* already exists.*{remedy}"):
         schema.upgrade(bare_url)
     assert schema.check(bare_url).fit is Fit.MISSING
     assert run_sql(bare_url, "SELECT * FROM jobs") == []
+
+
+def test_a_schema_of_its_own_keeps_reprieve_apart_from_a_table_of_somebody_else(postgres_database):
+    url = postgres_database(empty=True)
+    run_sql(url, "CREATE TABLE jobs (mine TEXT)", "CREATE SCHEMA reprieve")
+    own = f"{url}&options=-csearch_path%3Dreprieve"
+    schema.upgrade(own)
+    pipeline = reprieve.Pipeline("apart")
+
+    @pipeline.stage
+    async def only(job: reprieve.Job[int]) -> int:
+        return 2 * job.payload
+
+    async def run():
+        async with reprieve.connect(own) as app:
+            job = await app.submit(pipeline, 21)
+            await app.work(pipeline, until_idle=True)
+            return await job.result()
+
+    assert asyncio.run(run()) == 42
+    assert run_sql(url, "SELECT * FROM jobs") == []
+
+
+LOGGING = """
+import logging, sys
+logging.basicConfig(level=logging.DEBUG)
+logging.getLogger("alembic").setLevel(logging.INFO)
+from reprieve.adapters.sql import schema
+schema.upgrade(sys.argv[1])
+print(logging.getLogger("alembic").level, logging.getLogger("alembic.runtime.migration").level)
+"""
+
+
+def test_making_tables_leaves_nobodys_log_full_of_alembic(bare_url):
+    done = subprocess.run(
+        [sys.executable, "-c", LOGGING, bare_url], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "alembic" not in done.stderr
+    assert done.stdout == "20 0\n"
 
 
 def test_a_folder_that_cannot_be_written_is_said_to_be_so():

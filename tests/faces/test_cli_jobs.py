@@ -1,8 +1,11 @@
 """`reprieve jobs`."""
 
+import asyncio
 import sqlite3
 
 import pytest
+
+import reprieve
 
 
 def test_jobs_are_listed_with_the_newest_first(worked):
@@ -55,6 +58,26 @@ def test_a_job_is_shown_with_its_history(worked):
         assert expected in done.out
     assert "Traceback" not in done.out
     assert "Traceback" in worked("jobs", "show", 2, "--stack").out
+
+
+def test_a_job_that_waits_for_an_upgrade_says_what_to_do(command):
+    before, after = reprieve.Pipeline("typed"), reprieve.Pipeline("typed")
+
+    @before.stage
+    async def only(job: reprieve.Job[str]) -> None: ...
+
+    @after.stage(name="only")
+    async def changed(job: reprieve.Job[int]) -> None: ...
+
+    async def run():
+        async with reprieve.connect("sqlite:///reprieve.db") as app:
+            await app.submit(before, "text")
+            await app.work(after, until_idle=True)
+
+    asyncio.run(run())
+    shown = " ".join(command("jobs", "show", 1).out.split())
+    assert "waits on upgrade:" in shown
+    assert "declares an upgrade for it (@pipeline.upgrade)" in shown
 
 
 def test_payloads_and_results_are_shown_only_when_asked_for(worked):

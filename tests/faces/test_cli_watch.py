@@ -20,6 +20,14 @@ def test_watching_ends_by_itself_once_nothing_would_go_on(worked):
     (line,) = done.out.splitlines()
     assert "0 of 1 done" in line
     assert "needs_review 1" in line
+    assert "nothing to wait for: no job would go on by itself" in done.err
+
+
+def test_watching_where_no_job_is_open_says_so(command):
+    command("db", "upgrade")
+    done = command("jobs", "watch", "--until-done")
+    assert done.code == 0
+    assert "nothing to wait for: no job is open" in done.err
 
 
 def test_progress_is_counted_from_the_first_look_on(worked, tmp_path):

@@ -5,8 +5,9 @@ The look is one plain query without Alembic, which costs more to load than a fil
 
 from __future__ import annotations
 
+import logging
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,8 @@ from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
 from reprieve.errors import SchemaError, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psycopg
     from sqlalchemy import Engine
 
@@ -198,15 +201,16 @@ def _upgrade_postgres(address: PostgresAddress) -> None:
 
 def _migrate(engine: Engine, lock: str, address: Address) -> None:
     """Run the steps that are missing in one transaction, which begins by taking the lock."""
-    from alembic import command  # noqa: PLC0415 - slow to load, and rarely needed
-    from alembic.config import Config  # noqa: PLC0415 - the same
-    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - the same
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load, and rarely needed
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
     try:
-        with _ALEMBIC, engine.connect() as connection, connection.begin():
+        with _ALEMBIC, _quiet(), engine.connect() as connection, connection.begin():
+            from alembic import command  # noqa: PLC0415 - the same; says what it loads, too
+            from alembic.config import Config  # noqa: PLC0415 - the same
+
+            config = Config()
+            config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+            config.set_main_option("path_separator", "os")
             connection.exec_driver_sql(lock)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
@@ -214,10 +218,33 @@ def _migrate(engine: Engine, lock: str, address: Address) -> None:
         raise _told(error.orig, address) from None
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Alembic's progress out of the logs of those who only open a file."""
+    loggers = [logging.getLogger(name) for name in ("alembic", "alembic.runtime.migration", "alembic.runtime.plugins")]
+    before = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(max(each.getEffectiveLevel(), logging.WARNING))
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, before, strict=True):
+            each.setLevel(level)
+
+
 def _told(error: BaseException | None, address: Address) -> StoreError:
+    taken = str(error).partition("\n")[0] if "already exists" in str(error) else ""
+    foreign = f"{address.shown} has a table of somebody else's: {taken}; nothing was changed"
     match address:
+        case SqliteAddress() if taken:
+            return SchemaError(f"{foreign}. Give Reprieve another file")
         case SqliteAddress() if isinstance(error, sqlite3.Error):
             return told(error, address)
+        case PostgresAddress() if taken:
+            return SchemaError(
+                f"{foreign}. Give Reprieve another database, or a schema of its own: CREATE SCHEMA reprieve, and "
+                "?options=-csearch_path%3Dreprieve at the end of the URL"
+            )
         case PostgresAddress():
             return StoreError(f"{address.shown} could not be upgraded: {address.clean(str(error))}")
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.text import Text
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
     from reprieve.app.operations.jobs import JobDetail
     from reprieve.ports.reader import AttemptView, DeadLetterView, JobView, StageRun
+
+_UPGRADE: Final = (
+    "a stored payload or result does not fit the types that workers have now: start one whose pipeline declares an "
+    "upgrade for it (@pipeline.upgrade), or has the former types again; the job then goes on by itself"
+)
 
 
 def as_json(job: JobView) -> dict[str, object]:
@@ -110,6 +115,7 @@ def _facts(job: JobView, now: float) -> Table:
             ("ended", when(job.finished_at, now)),
             ("due", "" if job.state is None else when(job.run_at, now)),
             ("waits on", job.waits_on or ""),
+            ("what to do", _UPGRADE if (job.waits_on or "").startswith("upgrade:") else ""),
             ("worker", "" if job.worker_id is None else str(job.worker_id)),
             ("attempts ended by", ", ".join(f"{name} {value}" for name, value in counters.items())),
             ("cancelled by", job.ended_by or ""),

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reprieve.core.lifecycle import JobStatus
-from reprieve.faces.cli.common import DEFAULT_URL, AsJson, PipelineOption, Url, operate, say
+from reprieve.faces.cli.common import DEFAULT_URL, AsJson, PipelineOption, Url, complain, operate, say
 from reprieve.faces.cli.rendering import clock, length, plain, status
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def watch(
                 seen.look(await operations.jobs.progress(pipeline), began)
                 show(seen)
                 if until_done and seen.latest.settled:
+                    if len(seen.looks) == 1:
+                        complain(f"nothing to wait for: {_settled(seen)}")
                     return
                 await asyncio.sleep(max(interval, _COST * (time.monotonic() - began)))
 
@@ -76,6 +78,10 @@ def watch(
         return
     if seen.since(JobStatus.DEAD_LETTER):
         raise typer.Exit(1)
+
+
+def _settled(seen: _Seen) -> str:
+    return "no job would go on by itself" if seen.total else "no job is open"
 
 
 @dataclass(slots=True)
