@@ -225,6 +225,16 @@ def test_suspects_are_run_alone_and_one_at_a_time(desk):
     assert desk.claimed(3).suspects is False
 
 
+def test_the_suspect_with_the_highest_priority_then_the_lowest_id_comes_first_over_all_stages(desk, submits, say):
+    wanted = [("a", "llm", 0), ("b", "fetch", 0), ("c", "fetch", 5), ("d", "llm", 5), ("e", "fetch", 9)]
+    a, b, c, d, e = (desk.do(submits(key, stage=stage, priority=p)).job_id for key, stage, p in wanted)
+    for lease in desk.claim(1, "fetch", "llm"):
+        desk.do(say.release(lease.job_id, lease.fence, counters=i.Counters(crash=1)))
+    taken = [desk.claimed(1, "fetch", "llm", suspects=True) for _ in range(6)]
+    assert [ids(each.leases) for each in taken] == [[e], [c], [d], [a], [b], []]
+    assert [each.suspects for each in taken] == [True] * 4 + [False] * 2
+
+
 def test_a_suspect_that_is_released_is_no_longer_marked_as_running_alone(desk, say):
     desk.bring(QueueState.SUSPECT)
     (lease,) = desk.claim(1, suspects=True)

@@ -54,14 +54,18 @@ FROM suspicion LEFT JOIN (taken t JOIN jobs j ON j.id = t.job_id) ON true
 ORDER BY t.priority DESC, t.job_id
 """  # noqa: S608 - assembled from constants
 
-_CLAIM_SUSPECT: Final = _CLAIM.replace(
-    """    SELECT job_id, priority, opened_at FROM queue
+_CLAIM_SUSPECT: Final = (
+    _CLAIM.replace(
+        """    SELECT job_id, priority, opened_at FROM queue
     WHERE pipeline = free.pipeline AND stage = free.stage AND state = 0
     ORDER BY priority DESC, job_id LIMIT free.most FOR UPDATE SKIP LOCKED""",
-    """    SELECT job_id, priority, opened_at FROM queue
+        """    SELECT job_id, priority, opened_at FROM queue
     WHERE pipeline = free.pipeline AND stage = free.stage AND state = 4
-    ORDER BY job_id LIMIT 1 FOR UPDATE SKIP LOCKED""",
-).replace("alone = false", "alone = true")
+    ORDER BY priority DESC, job_id LIMIT 1 FOR UPDATE SKIP LOCKED""",
+    )
+    .replace("alone = false", "alone = true")
+    .replace("q.state = 4)", "q.state = 4 AND q.job_id NOT IN (SELECT job_id FROM picked))")
+)
 
 _LOCK_WORKER: Final = "SELECT 1 FROM workers WHERE id = %(worker)b FOR UPDATE"
 
