@@ -123,6 +123,27 @@ def test_no_probe_is_granted_where_no_breaker_is_open_or_the_stage_is_paused(des
     assert desk.do(stage_said(i.Probe, stage="unknown", now=NOW + 100)) is False
 
 
+@pytest.mark.parametrize(
+    ("asked", "answers", "paused", "is_open"),
+    [
+        ((i.Pause, i.Resume), [True, True], False, False),
+        ((i.Resume, i.Pause), [False, True], True, False),
+        ((i.Pause, i.Resume, i.Pause), [True, True, True], True, False),
+        ((i.Hold, i.Close), [True, True], False, False),
+        ((i.Close, i.Hold), [False, True], False, True),
+        ((i.Hold, i.Probe, i.Resume, i.Probe), [True, True, True, False], False, False),
+        ((i.Probe, i.Resume, i.Hold), [False, False, True], False, True),
+    ],
+)
+def test_in_one_batch_what_is_said_about_a_stage_holds_in_the_order_of_saying(desk, asked, answers, paused, is_open):
+    desk.register()
+    said = [stage_said(kind, **({"opens": True, "until": NOW} if kind is i.Hold else {})) for kind in asked]
+    elsewhere = [stage_said(i.Pause, stage=stage) for stage in ("notify", "a stage that sorts first")]
+    assert desk.batch(elsewhere[0], *said, elsewhere[1]) == [True, *answers, True]
+    row = desk.stage()
+    assert (row["paused"], row["opened_at"] is not None) == (paused, is_open)
+
+
 def test_the_store_tells_its_stages(desk):
     desk.register("llm", "fetch")
     desk.do(stage_said(i.Hold, opens=True))

@@ -20,15 +20,15 @@ _STAGE_STATEMENTS = {
 
 async def change_stage(cursor: Cursor, intents: list[i.StageIntent], again: bool) -> Sequence[bool]:  # noqa: FBT001 - a handler's shape
     """Pause, resume, hold, close or probe; whether anything changed."""
-    answers = []
-    for each in sorted(intents, key=lambda each: (each.pipeline, each.stage)):
+    answers = [False] * len(intents)
+    # Stage by stage, so that two batches cannot lock each other out; of one stage in the order of saying.
+    for place, each in sorted(enumerate(intents), key=lambda found: (found[1].pipeline, found[1].stage)):
         await cursor.execute(_STAGE_STATEMENTS[type(each)], asdict(each))
-        changed = cursor.rowcount > 0
-        if again and not changed and isinstance(each, i.Probe):
+        answers[place] = cursor.rowcount > 0
+        if again and not answers[place] and isinstance(each, i.Probe):
             await cursor.execute(sql.PROBED, asdict(each))
-            changed = await cursor.fetchone() is not None
-        answers.append((each, changed))
-    return [next(changed for other, changed in answers if other is each) for each in intents]
+            answers[place] = await cursor.fetchone() is not None
+    return answers
 
 
 async def wake(cursor: Cursor, intents: list[i.Wake], again: bool) -> Sequence[int]:  # noqa: ARG001, FBT001 - a handler's shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
 from reprieve.adapters.sql import guest, schema
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Cursor, list[Any], bool], Awaitable[Sequence[i.Answer]]]
 
-_HANDLERS: dict[type, Handler] = {
+_HANDLERS: dict[Any, Handler] = {
     # In the order in which a batch is applied: what frees comes before what takes.
     i.Finish: jobs.finish,
     i.Checkpoint: jobs.checkpoint,
@@ -39,11 +39,7 @@ _HANDLERS: dict[type, Handler] = {
     i.Stop: jobs.stop,
     i.Cancel: jobs.cancel,
     i.Submit: submitting.submit,
-    i.Pause: operating.change_stage,
-    i.Resume: operating.change_stage,
-    i.Hold: operating.change_stage,
-    i.Close: operating.change_stage,
-    i.Probe: operating.change_stage,
+    i.StageIntent: operating.change_stage,
     i.Wake: operating.wake,
     i.Register: operating.register,
     i.Renew: operating.renew,
@@ -52,6 +48,8 @@ _HANDLERS: dict[type, Handler] = {
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
+_TOGETHER = dict.fromkeys(get_args(i.StageIntent), i.StageIntent)
+"""What is said about stages holds in the order of saying, whatever its kind."""
 _WAKING = (i.Retry, i.Release, i.Cancel, i.Pause, i.Resume, i.Close, i.Wake, i.Lost)
 _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim)
 
@@ -104,9 +102,9 @@ class PostgresStore:
 
     async def apply(self, intents: Sequence[i.Intent], *, again: bool = False) -> Sequence[i.Answer]:
         """Group the batch by kind, one statement each where it can be, and commit it."""
-        groups: dict[type, list[int]] = {}
+        groups: dict[Any, list[int]] = {}
         for place, intent in enumerate(intents):
-            groups.setdefault(type(intent), []).append(place)
+            groups.setdefault(_TOGETHER.get(type(intent), type(intent)), []).append(place)
         answers: list[i.Answer | None] = [None] * len(intents)
         async with self._turn, self._link.told():
             cursor = await self._link.cursor()
@@ -134,7 +132,7 @@ class PostgresStore:
         self,
         cursor: Cursor,
         intents: Sequence[i.Intent],
-        groups: dict[type, list[int]],
+        groups: dict[Any, list[int]],
         answers: list[i.Answer | None],
         *,
         again: bool,
@@ -167,7 +165,7 @@ class PostgresStore:
     async def _group(
         cursor: Cursor,
         intents: Sequence[i.Intent],
-        group: tuple[type, list[int]],
+        group: tuple[Any, list[int]],
         answers: list[i.Answer | None],
         *,
         again: bool,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from reprieve.adapters.sql.sqlite import claiming, finishing, jobs, operating, submitting
 from reprieve.ports import intents as i
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     Handler = Callable[[sqlite3.Connection, list[Any], bool], Sequence[i.Answer]]
 
-_HANDLERS: Final[Mapping[type, Handler]] = {
+_HANDLERS: Final[Mapping[Any, Handler]] = {
     # In the order in which a batch is applied: what frees comes before what takes.
     i.Finish: finishing.finish,
     i.Checkpoint: finishing.checkpoint,
     **dict.fromkeys((i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop), jobs.report),
     i.Cancel: jobs.cancel,
     i.Submit: submitting.submit,
-    **dict.fromkeys((i.Pause, i.Resume, i.Hold, i.Close, i.Probe), operating.change_stage),
+    i.StageIntent: operating.change_stage,
     i.Wake: operating.wake,
     i.Register: operating.register,
     i.Renew: operating.renew,
@@ -29,15 +29,17 @@ _HANDLERS: Final[Mapping[type, Handler]] = {
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
+_TOGETHER: Final = dict.fromkeys(get_args(i.StageIntent), i.StageIntent)
+"""What is said about stages holds in the order of saying, whatever its kind."""
 _ALWAYS_NEWS: Final = frozenset({i.Submit, i.Retry, i.Release, i.Cancel, i.Pause, i.Resume, i.Close, i.Lost})
 _NEWS_BY_ANSWER: Final = frozenset({i.Promote, i.Wake})
 
 
 def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position
     """Apply all or nothing; raises what the driver raises."""
-    kinds: dict[type, list[int]] = {}
+    kinds: dict[Any, list[int]] = {}
     for place, intent in enumerate(intents):
-        kinds.setdefault(type(intent), []).append(place)
+        kinds.setdefault(_TOGETHER.get(type(intent), type(intent)), []).append(place)
     answers: list[i.Answer] = [False] * len(intents)
     connection.execute("BEGIN IMMEDIATE")
     try:
