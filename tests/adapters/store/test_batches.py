@@ -2,6 +2,7 @@
 
 import asyncio
 
+import psycopg
 import pytest
 
 from reprieve.core.policy import Cause
@@ -149,6 +150,45 @@ def test_who_subscribed_is_told_of_new_work_until_it_leaves(desk, submits):
         return heard, told.is_set()
 
     assert desk.run(scenario()) == (True, False)
+
+
+def is_told(desk, intent):
+    """Whether those who wait for news are told after this intent."""
+
+    async def here():
+        told = []
+        leave = desk.store.subscribe(lambda: told.append(True))
+        await desk.store.apply([intent])
+        leave()
+        return bool(told)
+
+    if desk.url.startswith("sqlite"):
+        return desk.run(here())
+    with psycopg.connect(desk.url, autocommit=True) as listening:
+        listening.execute("LISTEN reprieve")
+        desk.do(intent)
+        listening.execute("NOTIFY reprieve, 'end'")
+        said = []
+        for notice in listening.notifies(timeout=30):
+            said.append(notice.payload)
+            if notice.payload == "end":
+                break
+        assert said[-1] == "end"
+        return len(said) > 1
+
+
+def test_workers_are_told_of_what_is_ready_and_not_of_what_is_for_later(desk, say):
+    first, second, third = (desk.lease(key).job_id for key in "abc")
+    assert not is_told(desk, say.retry(first, 1, run_at=NOW + 30))
+    assert not is_told(desk, say.release(second, 1, run_at=NOW + 60))
+    assert is_told(desk, say.release(third, 1))
+    assert not is_told(desk, i.Promote(now=NOW + 29))
+    assert is_told(desk, i.Promote(now=NOW + 30)), "a retry whose time has come"
+    assert is_told(desk, i.Promote(now=NOW + 60))
+    assert not is_told(desk, i.Wake(prefix="deploy:", now=NOW))
+    waiting = desk.bring(i.QueueState.WAITING, "waiting")
+    assert is_told(desk, i.Wake(prefix="deploy:", now=NOW))
+    assert desk.state(waiting) is i.QueueState.READY
 
 
 def test_a_caller_that_is_cancelled_leaves_the_store_working(desk, submits):

@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import PostgresAddress, parse
+from reprieve.adapters.sql.news import is_news
 from reprieve.adapters.sql.postgres import claiming, jobs, operating, submitting
 from reprieve.adapters.sql.postgres import statements as sql
 from reprieve.adapters.sql.postgres.link import Link
@@ -50,7 +51,6 @@ _HANDLERS: dict[Any, Handler] = {
 }
 _TOGETHER = dict.fromkeys(get_args(i.StageIntent), i.StageIntent)
 """What is said about stages holds in the order of saying, whatever its kind."""
-_WAKING = (i.Retry, i.Release, i.Cancel, i.Pause, i.Resume, i.Close, i.Wake, i.Lost)
 _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim)
 
 
@@ -142,7 +142,7 @@ class PostgresStore:
             for kind in _HANDLERS:
                 if kind in groups:
                     await self._group(cursor, intents, (kind, groups[kind]), answers, again=again)
-            if any(isinstance(intent, _WAKING) for intent in intents):
+            if is_news(intents, answers):
                 await cursor.execute(sql.NOTIFY)
             await cursor.execute("COMMIT")
         except BaseException:

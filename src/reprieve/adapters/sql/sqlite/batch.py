@@ -31,8 +31,6 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
 }
 _TOGETHER: Final = dict.fromkeys(get_args(i.StageIntent), i.StageIntent)
 """What is said about stages holds in the order of saying, whatever its kind."""
-_ALWAYS_NEWS: Final = frozenset({i.Submit, i.Retry, i.Release, i.Cancel, i.Pause, i.Resume, i.Close, i.Lost})
-_NEWS_BY_ANSWER: Final = frozenset({i.Promote, i.Wake})
 
 
 def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position
@@ -55,18 +53,6 @@ def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bo
             connection.execute("ROLLBACK")
         raise
     return answers
-
-
-def is_news(intents: Sequence[i.Intent], answers: Sequence[i.Answer]) -> bool:
-    """Whether a worker may find something to do that it did not find before."""
-    for intent, answer in zip(intents, answers, strict=True):
-        if type(intent) in _ALWAYS_NEWS or (type(intent) in _NEWS_BY_ANSWER and _count(answer)):
-            return True
-    return False
-
-
-def _count(answer: i.Answer) -> int:
-    return answer.count if isinstance(answer, i.Promoted) else int(answer is not False and answer != 0)
 
 
 _ORDER: Final = {kind: place for place, kind in enumerate(_HANDLERS)}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import SqliteAddress, parse
+from reprieve.adapters.sql.news import is_news
 from reprieve.adapters.sql.sqlite import batch, claiming, operating, submitting
 from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
 from reprieve.errors import StoreError
@@ -147,7 +148,7 @@ class SqliteStore:
 
     def _apply(self, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position
         answers = batch.apply(self._opened, intents, again)
-        if self._wakes and batch.is_news(intents, answers):
+        if self._wakes and (any(isinstance(each, i.Submit) for each in intents) or is_news(intents, answers)):
             for loop, wake in tuple(self._wakes):
                 with suppress(RuntimeError):  # its event loop has been closed
                     loop.call_soon_threadsafe(wake)

@@ -1,0 +1,29 @@
+"""After which intents workers may find something to do that they did not find before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.ports import intents as i
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Tells = Callable[[Any, Any], bool]
+
+_TELLS: Final[Mapping[type, Tells]] = {
+    # Not a retry, which is always scheduled: the promotion that makes it ready tells of it.
+    i.Release: lambda intent, _: intent.run_at is None,
+    i.Promote: lambda _, answer: answer.count > 0,
+    i.Wake: lambda _, answer: answer > 0,
+    **dict.fromkeys((i.Cancel, i.Pause, i.Resume, i.Close, i.Lost), lambda _, __: True),
+}
+
+
+def is_news(intents: Sequence[i.Intent], answers: Sequence[i.Answer | None]) -> bool:
+    """Whether to tell those who wait; of submissions each store tells in its own way."""
+    for intent, answer in zip(intents, answers, strict=True):
+        tells = _TELLS.get(type(intent))
+        if tells is not None and tells(intent, answer):
+            return True
+    return False
