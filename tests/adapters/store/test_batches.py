@@ -51,6 +51,23 @@ def test_a_text_that_cannot_be_written_is_refused(desk, submits):
     assert desk.rows("jobs") == []
 
 
+@pytest.mark.parametrize("name", ["cancel", "pause", "retry"])
+def test_a_nul_that_only_the_driver_refuses_is_told_as_a_refusal_with_a_known_outcome(postgres_desk, say, name):
+    desk = postgres_desk
+    lease = desk.lease()
+    nul = "a\0b"
+    said = {
+        "cancel": say.cancel(lease.job_id, reason=nul),
+        "pause": i.Pause(pipeline="review", stage="fetch", actor="ann", reason=nul, now=NOW),
+        "retry": say.retry(lease.job_id, 1, attempt=say.attempt(message=nul)),
+    }
+    before = desk.everything()
+    with pytest.raises(StoreRefusedError):
+        desk.do(said[name])
+    assert desk.everything() == before
+    assert desk.do(say.finish(lease.job_id, 1)) is Written.APPLIED, "the connection is as it was"
+
+
 def test_a_refusal_does_not_repeat_what_it_refused(desk, say):
     lease = desk.lease()
     planted = "tok" + "en-" + "a1b2c3"

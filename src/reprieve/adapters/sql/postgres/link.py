@@ -102,6 +102,9 @@ def in_our_words(error: psycopg.Error, address: PostgresAddress, *, outcome_unkn
     """What the server or the driver said, without anything that was sent to it."""
     state = error.sqlstate
     said = error.diag.message_primary or type(error).__name__
+    if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        # The driver would not send it: a NUL in a text, a number that is too large.
+        return StoreRefusedError(f"PostgreSQL cannot take it: {type(error).__name__}")
     if state is None:
         said = address.clean(str(error)) or type(error).__name__
         return StoreUnavailableError(f"{address.shown} cannot be reached: {said}", outcome_unknown=outcome_unknown)
