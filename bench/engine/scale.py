@@ -12,7 +12,7 @@ class Scale:
     """Numbers of jobs, the same for all who are compared."""
 
     rounds: int = 5
-    staged: int = 2_000
+    staged: int = 1_000
     """Jobs of three stages."""
     single: int = 10_000
     backlog: int = 50_000

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 STAGES = 3
 PROCRASTINATE_AT_ONCE = 20
 """Its fastest."""
+STAGED_AT_ONCE = 50
+"""Of ours; few, so that little is done before the first job is, when the clock begins."""
 MILLISECOND = 0.001
 BUSY_AT_ONCE = 10
 """Few, so that the clock begins soon after the first job does."""
@@ -30,8 +32,12 @@ def staged(arena: Arena, scale: Scale) -> list[Figure]:
     """Pipelines of three stages that do nothing, beside DBOS, on both databases."""
     figures = []
     for dialect, schema in ((Dialect.POSTGRESQL, "dbos."), (Dialect.SQLITE, "")):
-        order = Order(url="", jobs=scale.staged, stages=STAGES)
-        peers = {peer: order for peer in (contenders.dbos(schema),) if peer is not None}
+        order = Order(url="", jobs=scale.staged, stages=STAGES, batch=STAGED_AT_ONCE)
+        peers = {
+            peer: Order(url="", jobs=scale.staged, stages=STAGES)
+            for peer in (contenders.dbos(schema),)
+            if peer is not None
+        }
         turns = _rounds(arena, scale, order, peers, dialect)
         for peer in peers:
             figures += _beside(f"three stages, {dialect}", turns, peer, at_least=20)
