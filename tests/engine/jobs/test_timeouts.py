@@ -58,7 +58,6 @@ def test_an_async_stage_is_cancelled_at_its_timeout_and_tried_again(bench, quick
     assert all(each.ended_at - each.started_at >= 0.05 for each in attempts)
 
 
-@pytest.mark.spec("ORC-3.2")
 def test_what_a_timeout_means_is_the_stages_own_to_say(bench, quick):
     """As spawning a worker does: a timeout is for good."""
     pipeline = Pipeline("spawn", profile=quick)
