@@ -127,10 +127,11 @@ class StoreError(ReprieveError):
 class StoreUnavailableError(StoreError):
     """The database cannot be reached, is locked or full: trying again may help."""
 
-    def __init__(self, message: str = "", *, outcome_unknown: bool = False) -> None:
-        """Say whether what was being written may have taken effect."""
+    def __init__(self, message: str = "", *, outcome_unknown: bool = False, held_up: bool = False) -> None:
+        """Say whether what was being written may have taken effect, and whether only somebody's lock held it up."""
         super().__init__(message)
         self.outcome_unknown = outcome_unknown
+        self.held_up = held_up
 
 
 class StoreAddressError(StoreUnavailableError):

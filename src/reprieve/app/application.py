@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
+    from reprieve.ports.intents import Submit
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Keeper, Reader
     from reprieve.ports.store import Store
@@ -37,6 +38,8 @@ SUBMIT_PATIENCE = 10.0
 """Seconds for which a submission waits for a store that is away."""
 _AT_ONCE = 1000
 """Jobs in one transaction of a bulk submission."""
+_BYTES_AT_ONCE = 16 * 1024 * 1024
+"""Bytes of payloads in one, unless it is a single one."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -168,7 +171,7 @@ class App:
                 reply_to(intent, reply, app=self, pipeline=pipeline, place=place)
                 for place, (intent, reply) in enumerate(zip(intents, replies, strict=True))
             ]
-        chunks = [intents[at : at + _AT_ONCE] for at in range(0, len(intents), _AT_ONCE)]
+        chunks = list(_chunks(intents))
         answers = [journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks]
         places = count()
         return [
@@ -238,7 +241,7 @@ class App:
         async with self._worker(pipelines, settings) as worker:
             gone = self._working[worker] = asyncio.Event()
             try:
-                with _signals(worker.stop) if signals else nullcontext():
+                with _signals(worker) if signals else nullcontext():
                     await worker.work(until_idle=until_idle)
             finally:
                 del self._working[worker]
@@ -273,9 +276,33 @@ class App:
                 await isolator.close()
 
 
+def _chunks(intents: list[Submit]) -> Iterator[list[Submit]]:
+    """So many that a transaction neither gets long nor large."""
+    chunk: list[Submit] = []
+    size = 0
+    for intent in intents:
+        if chunk and (len(chunk) == _AT_ONCE or size + len(intent.payload) > _BYTES_AT_ONCE):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(intent)
+        size += len(intent.payload)
+    if chunk:
+        yield chunk
+
+
 @contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
+def _signals(worker: Worker) -> Iterator[None]:
+    """The first one stops the worker, the next one hurries it."""
     loop = asyncio.get_running_loop()
+    seen = False
+
+    def stop() -> None:
+        nonlocal seen
+        if seen:
+            worker.hurry()
+        seen = True
+        worker.stop()
+
     for each in _SIGNALS:
         loop.add_signal_handler(each, stop)
     try:

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("reprieve.journal")
 _MOST: Final = 1000
 """Intents in a batch: beyond that a transaction only gets longer."""
+_MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of payloads and results in a batch, unless it is a single one: servers take no statement of a gigabyte."""
+_LONGEST_APPLY: Final = 15.0
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 2.0
 
+_SIGNS_OF_LIFE: Final = (i.Renew, i.Register, i.Leave, i.Lost)
 _T = TypeVar("_T")
 _WrittenIntent = TypeVar(
     "_WrittenIntent",
@@ -38,12 +42,17 @@ _WrittenIntent = TypeVar(
 class _Entry:
     """Somebody who waits for the answer to one intent, or to several at once."""
 
-    __slots__ = ("answer", "deadline", "intents", "is_one")
+    __slots__ = ("answer", "deadline", "held_up", "in_doubt", "intents", "is_one", "size")
 
     def __init__(
         self, intents: Sequence[i.Intent], answer: Future[Any], deadline: float | None, *, is_one: bool
     ) -> None:
         self.intents, self.answer, self.deadline, self.is_one = intents, answer, deadline, is_one
+        self.held_up = False
+        """Whether somebody's lock held it up: it is tried alone, when nobody else waits."""
+        self.in_doubt = False
+        """Whether an earlier try may have taken effect."""
+        self.size = sum([_size(intent) for intent in intents])
 
     def resolve(self, value: object) -> None:
         if not self.answer.done():
@@ -164,9 +173,19 @@ class Journal:
         later: list[_Entry] = []
         jobs: set[int] = set()
         count = 0
-        while waiting and count < _MOST:
+        size = 0
+        while waiting and (
+            not batch or (count + len(waiting[0].intents) <= _MOST and size + waiting[0].size <= _MOST_BYTES)
+        ):
             entry = waiting.popleft()
+            if entry.held_up:
+                if not batch and all(other.held_up for other in (*later, *waiting)):
+                    batch.append(entry)
+                    break
+                later.append(entry)
+                continue
             count += len(entry.intents)
+            size += entry.size
             job_id = getattr(entry.intents[0], "job_id", None) if entry.is_one else None
             if job_id is None:
                 batch.append(entry)
@@ -175,21 +194,28 @@ class Journal:
             else:
                 jobs.add(job_id)
                 batch.append(entry)
-        waiting.extendleft(reversed(later))
+        waiting.extendleft(reversed([entry for entry in later if not entry.held_up]))
+        waiting.extend(entry for entry in later if entry.held_up)
         return batch
 
     async def _apply(self, batch: list[_Entry], *, again: bool = False) -> None:
+        again = again or any(entry.in_doubt for entry in batch)
         while batch:
             try:
-                answers = await self.store.apply([intent for entry in batch for intent in entry.intents], again=again)
+                answers = await self._put([intent for entry in batch for intent in entry.intents], again=again)
             except StoreUnavailableError as error:
                 _LOG.warning("the store is not there, trying again in %.2g s: %s", self._pause, error)
                 again = again or error.outcome_unknown
                 batch = self._still_waiting(batch, StoreUnavailableError(str(error), outcome_unknown=again))
-                if not again:
-                    batch = self._behind_others(batch)
                 await self._clock.sleep_async(self._pause)
                 self._pause = min(2 * self._pause, _LONGEST_WAIT)
+                if error.held_up and len(batch) == 1:
+                    batch[0].held_up, batch[0].in_doubt = True, again
+                    self._waiting.append(batch[0])
+                    return
+                if error.held_up and batch:
+                    await self._in_turn(batch, again=again)
+                    return
             except StoreRefusedError as error:
                 await self._one_by_one(batch, error, again=again)
                 return
@@ -206,6 +232,17 @@ class Journal:
                     at += len(entry.intents)
                 return
 
+    async def _put(self, intents: Sequence[i.Intent], *, again: bool) -> Sequence[i.Answer]:
+        """Apply them, or give up a store that neither answers nor breaks."""
+        try:
+            async with asyncio.timeout(_LONGEST_APPLY) as limit:
+                return await self.store.apply(intents, again=again)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            problem = f"the store has not answered for {_LONGEST_APPLY:g} s"
+            raise StoreUnavailableError(problem, outcome_unknown=True) from None
+
     def _still_waiting(self, batch: list[_Entry], error: StoreUnavailableError) -> list[_Entry]:
         """Without those whose patience is over, and without claims: a worker has to ask anew for what it may have got.
 
@@ -219,14 +256,31 @@ class Journal:
         self._waiting = deque(_kept(self._waiting, now, StoreUnavailableError(str(error))))
         return _kept(batch, now, error)
 
-    def _behind_others(self, batch: list[_Entry]) -> list[_Entry]:
-        """Without submissions, which line up again: somebody's open transaction may hold a key, and heartbeats must not wait for it."""
-        submissions = [entry for entry in batch if isinstance(entry.intents[0], i.Submit)]
-        others = [entry for entry in batch if not isinstance(entry.intents[0], i.Submit)]
-        if not submissions or not (others or self._waiting):
-            return batch
-        self._waiting.extend(submissions)
-        return others
+    async def _in_turn(self, batch: list[_Entry], *, again: bool) -> None:
+        """One after another, signs of life first; what still cannot be written lines up again, so that others get past it.
+
+        Somebody's open transaction may hold a key or a row that one of them needs.
+        """
+        batch = sorted(batch, key=lambda entry: not isinstance(entry.intents[0], _SIGNS_OF_LIFE))
+        for entry in batch:
+            entry.in_doubt = entry.in_doubt or again
+        for place, entry in enumerate(batch):
+            try:
+                answers = await self._put(entry.intents, again=entry.in_doubt)
+            except StoreUnavailableError as error:
+                entry.in_doubt = entry.in_doubt or error.outcome_unknown
+                left = StoreUnavailableError(str(error), outcome_unknown=entry.in_doubt)
+                entry.held_up = error.held_up
+                kept = self._still_waiting([entry], left)
+                self._waiting.extend(kept)
+                if not error.held_up:
+                    self._waiting.extendleft(reversed(batch[place + 1 :]))
+                    return
+            except StoreRefusedError as error:
+                entry.fail(error)
+            else:
+                self._pause = _FIRST_WAIT
+                entry.resolve(answers[0] if entry.is_one else list(answers))
 
     async def _one_by_one(self, batch: list[_Entry], error: StoreRefusedError, *, again: bool) -> None:
         """One bad intent fails alone."""
@@ -245,3 +299,16 @@ def _kept(entries: Iterable[_Entry], now: float, error: StoreUnavailableError) -
         else:
             kept.append(entry)
     return kept
+
+
+def _size(intent: i.Intent) -> int:
+    """Bytes of it that its caller decides on; the rest is small."""
+    match intent:
+        case i.Submit():
+            return len(intent.payload)
+        case i.Finish() | i.Checkpoint() | i.Complete():
+            return len(intent.result)
+        case i.Remember():
+            return len(intent.value)
+        case _:
+            return 0

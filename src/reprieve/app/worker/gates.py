@@ -5,8 +5,9 @@ What the fleet knows is in the store; a worker keeps a copy that is at most a ti
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reprieve.core.breaker import Run, concerns, free, hold
 from reprieve.ports.intents import Close, Hold, Probe
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from reprieve.core.breaker import Breaker
     from reprieve.core.failure import Failure
 
+_LOG: Final = logging.getLogger("reprieve.worker")
 Key = tuple[str, str]
 _SHORTEST_HOLD = 0.05
 """Seconds; a Retry-After below that is not worth telling the fleet."""
@@ -45,7 +47,11 @@ class Gates:
 
     async def refresh(self) -> None:
         """Learn what the fleet knows."""
-        self._views = {(view.pipeline, view.stage): view for view in await self._journal.store.stages()}
+        views = {(view.pipeline, view.stage): view for view in await self._journal.store.stages()}
+        for key, before in self._views.items():
+            if before.opened_at is not None and (key not in views or views[key].opened_at is None):
+                self._runs.pop(key, None)  # somebody has closed it: what failed before says nothing any more
+        self._views = views
 
     def is_closed(self, key: Key, now: float) -> bool:
         """Whether nothing may start there now."""
@@ -107,6 +113,7 @@ class Gates:
         view = self._views.get(key)
         if view is not None and view.opened_at is not None:
             self._set(key, opened_at=None, held_until=None, probe_until=None)
+            _LOG.warning("%s/%s: the upstream answers again, the stage goes on", *key)
             await self._journal.ask(Close(pipeline=key[0], stage=key[1], now=now))
 
     async def failed(
@@ -159,6 +166,10 @@ class Gates:
             view, held_until=max(until, view.held_until or 0.0), opened_at=opened_at, probe_until=None
         )
         reason = "outage" if opens else "retry_after"
+        if opens and view.opened_at is None:
+            _LOG.error(
+                "%s/%s: %s again and again, the stage is held until its upstream answers", *key, failure.error_class
+            )
         await self._journal.ask(
             Hold(pipeline=key[0], stage=key[1], until=until, error_class=failure.error_class, reason=reason, now=now, opens=opens)
         )  # fmt: skip

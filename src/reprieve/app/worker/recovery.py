@@ -13,7 +13,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.worker.verdicts import Trial, lost, verdict
+from reprieve.app.worker.verdicts import Trial, log_decision, lost, verdict
 from reprieve.core.decide import RetryAt
 from reprieve.core.policy import Cause
 from reprieve.ports.intents import Leave, Lost, Release
@@ -45,7 +45,9 @@ async def take_over(runner: Runner, *, everybody: bool = False, patiently: bool 
             continue
         cause = _cause(worker, lives=lives)
         # From now on it can claim nothing: what it holds is all that it will ever hold.
-        await runner.journal.ask(Lost(worker_id=worker.worker_id, cause=cause, now=runner.now()))
+        seen = everybody or worker.cause is not None or lives is False
+        if not await runner.journal.ask(Lost(worker_id=worker.worker_id, cause=cause, now=runner.now(), seen=seen)):
+            continue  # it was only late: it lives
         leases = await runner.journal.store.leases_of(worker.worker_id)
         _LOG.warning("worker %s is gone (%s); taking over %d jobs", worker.name, cause, len(leases))
         await asyncio.gather(*[_take(runner, worker, lease, cause) for lease in leases])
@@ -68,6 +70,7 @@ async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) 
         counters = lease.counters.plus(cause)
         await runner.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=now))
         return
+    log_decision(trial, judged, decision)
     await runner.journal.ask(intent)
 
 

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.pipeline.job import Job
-from reprieve.app.worker.verdicts import Trial, judge, judge_apart, lost, verdict
+from reprieve.app.worker.verdicts import Trial, judge, judge_apart, log_decision, lost, verdict
 from reprieve.core.classify import is_passage
-from reprieve.core.decide import DeadLetter, Park, RetryAt
+from reprieve.core.decide import RetryAt
 from reprieve.core.failure import ErrorClass
 from reprieve.core.policy import Cause
 from reprieve.errors import Misfit, ReprieveError, StoreRefusedError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline, Stage
     from reprieve.app.worker.gates import Gates
-    from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
     from reprieve.ports.intents import Lease
@@ -57,8 +56,23 @@ class Running:
     """A job in progress, and the memory of the stage that it is in."""
 
     __slots__ = (
-        "calling", "counters", "fresh", "is_executing", "job", "journal", "lease", "loop", "now", "opened_at", "probe", "release",
-        "stage", "started_at", "task", "why",
+        "calling",
+        "counters",
+        "fresh",
+        "in_thread",
+        "is_executing",
+        "job",
+        "journal",
+        "lease",
+        "loop",
+        "now",
+        "opened_at",
+        "probe",
+        "release",
+        "stage",
+        "started_at",
+        "task",
+        "why",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +91,8 @@ class Running:
         self.why: Why | None = None
         self.job: Job[Any] | None = None
         self.is_executing = True
+        self.in_thread = False
+        """Whether a plain function runs, which nothing can interrupt."""
         self.calling = False
         """Whether it is inside a stage; only there can it be interrupted: what is being written is written."""
         self.stage = lease.stage
@@ -95,6 +111,8 @@ class Running:
         if self.why is not None:
             return
         self.why = why
+        if why is Why.STOP and self.in_thread:
+            return  # it cannot be interrupted: whatever it comes to is still written while the worker waits for it
         if self.job is not None:
             self.job.cancelled = True
         if self.calling and self.task is not None:
@@ -140,8 +158,6 @@ class Runner:
     fallback: Profile
     """For stages of dead workers that this one does not know."""
     stopping: bool = False
-    left_behind: set[int] = field(default_factory=set)
-    """Jobs whose plain function outlived the worker's grace."""
     limits: dict[tuple[str, str], asyncio.Semaphore] = field(default_factory=dict)
     wake: Callable[[], None] | None = None
     """Called when a job has left a stage, where stages take only so many."""
@@ -231,6 +247,7 @@ class Runner:
             await self._stopped(running, stage)
             return None
         running.calling = True
+        running.in_thread = not (stage.asynchronous or stage.isolated)
         try:
             value = await self._call(stage, job, arguments)
             running.calling = False
@@ -276,11 +293,19 @@ class Runner:
 
     async def _call_now(self, stage: Stage, job: Job[Any], arguments: list[object]) -> object:
         if stage.asynchronous:
-            async with asyncio.timeout(stage.timeout):
-                return await stage.function(job, *arguments)
+            try:
+                async with asyncio.timeout(stage.timeout) as limit:
+                    return await stage.function(job, *arguments)
+            except TimeoutError:
+                if limit.expired():
+                    raise _too_slow(stage) from None
+                raise
         if stage.isolated and self.isolator is not None:
             apart = partial(judge_apart, profile=stage.profile, stage=stage.name)
-            return await self.isolator.call(stage.function, (job, *arguments), timeout=stage.timeout, judge=apart)
+            try:
+                return await self.isolator.call(stage.function, (job, *arguments), timeout=stage.timeout, judge=apart)
+            except TimeoutError:
+                raise _too_slow(stage) from None
         context = contextvars.copy_context()
         call = partial(context.run, _plainly, stage.function, job, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self.threads, call)
@@ -292,7 +317,10 @@ class Runner:
             self.watch(running.lease.job_id, exc, judged.failure)
         if judged.cause is not Cause.HANDLER:
             running.free_slot()
-            _, intent = verdict(_alone(trial), judged, now=now, draw=self.draw(), key=self.digest_key)
+            # A child of its own that dies proves its job guilty: nobody else was in there.
+            trial = replace(trial, proven=True)
+            decision, intent = verdict(trial, judged, now=now, draw=self.draw(), key=self.digest_key)
+            log_decision(trial, judged, decision)
             await self._told(running.lease, await self.journal.ask(intent))
             return
         failure = judged.failure
@@ -308,7 +336,7 @@ class Runner:
         decision, intent = verdict(
             trial, judged, now=now, draw=self.draw(), key=self.digest_key, free=cost.free, not_before=cost.not_before
         )
-        _log(trial, failure.error_class, failure.message, decision)
+        log_decision(trial, judged, decision)
         await self._told(running.lease, await self.journal.ask(intent))
 
     async def _stopped(self, running: Running, stage: Stage) -> None:
@@ -323,10 +351,6 @@ class Runner:
                 return
             case Why.LEASE:
                 judged = lost("the worker's lease ran out", Cause.LOST_LEASE, trial.stage)
-            case Why.STOP if not (stage.asynchronous or stage.isolated):
-                # A thread cannot be stopped: the lease stays until the process is gone, or two would run the stage.
-                self.left_behind.add(lease.job_id)
-                return
             case Why.STOP:
                 judged = lost("the worker was stopped", Cause.DEPLOY, trial.stage)
             case None:
@@ -367,20 +391,5 @@ def _plainly(function: Callable[..., object], *arguments: object) -> object:
         raise RuntimeError("the stage raised StopIteration") from error
 
 
-def _alone(trial: Trial) -> Trial:
-    """A child of its own that dies proves its job guilty: nobody else was in there."""
-    return replace(trial, proven=True)
-
-
-def _log(trial: Trial, error_class: str, message: str, decision: Decision) -> None:
-    """One line a failure; sanitized words only."""
-    where = f"{trial.lease.pipeline}/{trial.stage} job {trial.lease.job_id}"
-    match decision:
-        case RetryAt():
-            _LOG.info("%s: %s, retry in %.1f s: %r", where, error_class, decision.delay, message)
-        case Park():
-            _LOG.warning("%s: %s, %s: %r", where, error_class, decision.state, message)
-        case DeadLetter():
-            _LOG.error("%s: %s, dead-lettered (%s): %r", where, error_class, decision.reason, message)
-        case _:
-            _LOG.critical("%s: %s, dead-lettered and its stage paused: %r", where, error_class, message)
+def _too_slow(stage: Stage) -> TimeoutError:
+    return TimeoutError(f"the stage took longer than its timeout of {stage.timeout:g} s")

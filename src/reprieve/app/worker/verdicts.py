@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from reprieve.ports.intents import Counters, Lease
 
 
+_LOG: Final = logging.getLogger("reprieve.worker")
 _KILLERS: Final = frozenset({Cause.CRASH, Cause.OUT_OF_MEMORY})
 """What takes a process down, and with it the jobs beside the one that did it."""
 
@@ -135,3 +137,18 @@ def _intent(
                 job_id=lease.job_id, fence=lease.fence, attempt=attempt, letter=letter,
                 pause=isinstance(decision, Abort), unleased=trial.unleased,
             )  # fmt: skip
+
+
+def log_decision(trial: Trial, judged: Judged, decision: Decision) -> None:
+    """One line a failure; sanitized words only."""
+    error_class, message = judged.failure.error_class, judged.failure.message
+    where = f"{trial.lease.pipeline}/{trial.stage} job {trial.lease.job_id}"
+    match decision:
+        case RetryAt():
+            _LOG.info("%s: %s, retry in %.1f s: %r", where, error_class, decision.delay, message)
+        case Park():
+            _LOG.warning("%s: %s, %s: %r", where, error_class, decision.state, message)
+        case DeadLetter():
+            _LOG.error("%s: %s, dead-lettered (%s): %r", where, error_class, decision.reason, message)
+        case _:
+            _LOG.critical("%s: %s, dead-lettered and its stage paused: %r", where, error_class, message)

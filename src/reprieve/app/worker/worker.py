@@ -65,9 +65,10 @@ class Worker:
         self._wake = asyncio.Event()
         self._slot = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._claim_unknown = False
         self._claiming = asyncio.Lock()
-        self._suspects = False
+        self._suspects = self._suspects_behind = False
         self._isolating = False
         self._suspect_probe: Key | None = None
         """A stage whose breaker is open, and where only suspects are left to probe it with."""
@@ -99,6 +100,11 @@ class Worker:
         self._wake.set()
         self._slot.set()
 
+    def hurry(self) -> None:
+        """Stop without grace: what runs is handed back now."""
+        self._hurry.set()
+        self.stop()
+
     async def work(self, *, until_idle: bool = False) -> None:
         """Work until stopped, or until no job is ready, scheduled or running."""
         await self.come()
@@ -106,19 +112,15 @@ class Worker:
         housekeeping = asyncio.create_task(self._keep_house(), name="reprieve-housekeeping")
         housekeeping.add_done_callback(self._end_with)
         watch = asyncio.create_task(self._watch_lease(), name="reprieve-watch")
-        grace = self._settings.grace
         try:
             await self._claim_all(until_idle=until_idle)
         except BaseException:
-            grace = 0.0
+            self._hurry.set()
             raise
         finally:
             leave()
-            await self._go(grace if self._exit is None else 0.0)
-            for task in (housekeeping, watch):
-                task.cancel()
-            await asyncio.wait([housekeeping, watch])
-            await self.leave()
+            # In a task of its own: however often its caller is cancelled, no worker stays behind that nobody stops.
+            await asyncio.shield(asyncio.create_task(self._go(housekeeping, watch), name="reprieve-leaving"))
         if self._exit is not None:
             raise self._exit
 
@@ -148,19 +150,31 @@ class Worker:
         )  # fmt: skip
         self._journal.workers.add(self._runner.worker_id)
 
-    async def _go(self, grace: float) -> None:
-        """Let what runs come to an end, and hand the rest back."""
+    async def _go(self, housekeeping: asyncio.Task[None], watch: asyncio.Task[None]) -> None:
+        """Let what runs come to an end, hand the rest back, and leave."""
         self.stop()
-        await self._settle(grace)
+        if self._exit is not None:
+            self._hurry.set()
+        if self._running and not self._hurry.is_set():
+            _LOG.warning("stopping: %d jobs still run, for up to %g s", len(self._running), self._settings.grace)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.grace):
+                await self._settle_all(self._hurry)
         for running in tuple(self._running.values()):
             running.stop(Why.STOP)
-        await self._settle(self._settings.lease)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.lease):
+                await self._settle_all(asyncio.Event())
+        for task in (housekeeping, watch):
+            task.cancel()
+        await asyncio.wait([housekeeping, watch])
+        await self.leave()
 
     async def leave(self) -> None:
         """Go, unless something still runs: then the lease has to run out."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._journal.workers.discard(self._runner.worker_id)
-        still = self._runner.left_behind | self._running.keys()
+        still = set(self._running)
         with suppress(StoreUnavailableError):
             await self._hand_back(still)
             if not still:
@@ -172,11 +186,6 @@ class Worker:
         for lease in await self._journal.store.leases_of(self._runner.worker_id):
             if lease.job_id not in still:
                 await self._runner.release(lease, lease.counters)
-
-    async def _settle(self, seconds: float) -> None:
-        tasks = [running.task for running in self._running.values() if running.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
 
     # --- claiming -----------------------------------------------------------------------------------------------------
 
@@ -251,6 +260,9 @@ class Worker:
         """Lease up to so many jobs, or one suspect; whoever calls this has to run them."""
         # One at a time: what another claim has just got does not count as forgotten.
         async with self._claiming:
+            if self._isolating and not suspects:
+                self._suspects_behind = False
+                return ()
             claim = Claim(
                 worker_id=self._runner.worker_id, capacity=wanted, now=self._time.now(), suspects=suspects,
                 stages=self._limits(wanted) if probe is None else {probe: 1}, probe=probe is not None,
@@ -262,7 +274,9 @@ class Worker:
                 self._claim_unknown = self._claim_unknown or error.outcome_unknown
                 return ()
             self._claim_unknown = False
-            self._suspects = claimed.suspects
+            if probe is None:
+                self._suspects = claimed.suspects
+            self._suspects_behind = claimed.suspects
             return claimed.leases
 
     def _limits(self, wanted: int) -> dict[tuple[str, str], int]:
@@ -330,14 +344,17 @@ class Worker:
         """Let what runs end, then run one suspect with nothing beside it; False where there is none to be had."""
         self._isolating = True
         try:
-            await self._settle_all()
+            await self._settle_all(self._stopping)
             if self._stopping.is_set():
                 return False
             probe, self._suspect_probe = self._suspect_probe, None
-            got = await self._claim(1, suspects=True, probe=probe)
+            got = await self.claim(1, suspects=True, probe=probe)
+            await self._settle_all(self._stopping)  # a probe may have begun while this was asked for
+            for lease in got:
+                self._start(lease, probe=probe is not None)
             if not got:
                 self._suspects = False
-            await self._settle_all()
+            await self._settle_all(self._stopping)
         finally:
             self._isolating = False
         # Others get a turn between two suspects.
@@ -345,12 +362,15 @@ class Worker:
             await self._claim(self._settings.concurrency)
         return bool(got)
 
-    async def _settle_all(self) -> None:
-        while self._running and not self._stopping.is_set():
+    async def _settle_all(self, unless: asyncio.Event) -> None:
+        """Until nothing runs, or there is no time for that."""
+        while self._running and not unless.is_set():
             tasks = [running.task for running in self._running.values() if running.task is not None]
-            stopped = asyncio.create_task(self._stopping.wait())
-            await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
+            hurried = asyncio.create_task(unless.wait())
+            try:
+                await asyncio.wait([*tasks, hurried], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                hurried.cancel()
 
     # --- housekeeping -------------------------------------------------------------------------------------------------
 
@@ -398,10 +418,18 @@ class Worker:
                 self._running[job_id].stop(Why.CANCEL)
 
     async def _watch_lease(self) -> None:
-        """Apart from housekeeping, which may be waiting for a store that never answers."""
+        """Stop what runs when the lease is over; apart from housekeeping, which may wait for a store that never answers."""
+        if self._journal.store.exclusive:
+            return  # nobody else can take over while this process lives
+        tick = self._settings.tick
         while True:
-            await self._clock.sleep_async(self._settings.tick)
-            self._stop_if_expired()
+            now = self._clock.monotonic()
+            left = self._renewed + self._settings.lease - now
+            pause = min(left, tick) if left > 0 else tick
+            await self._clock.sleep_async(pause)
+            if self._clock.monotonic() < now + pause + tick:
+                self._stop_if_expired()
+            # Else this very process stood still: whether others took over, housekeeping asks the store before anything is stopped.
 
     def _stop_if_expired(self) -> None:
         """Others may have taken over by now: stop what runs, by a clock that no one can set back."""
@@ -429,7 +457,7 @@ class Worker:
             leases = await self.claim(1, probe=key)
             for lease in leases:
                 yield lease
-            if self._suspects and not leases:
+            if self._suspects_behind and not leases:
                 self._suspect_probe = key  # it has to be alone, which only the claiming loop can see to
                 self._wake.set()
             elif not leases:

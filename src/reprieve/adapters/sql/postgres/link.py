@@ -39,6 +39,7 @@ class Asking(Protocol):
 
 
 _CONNECT_SECONDS: Final = 10
+_LOCKED: Final = "55P03"
 _PASSING: Final = ("08", "53", "57", "40", "55", "25006", "58")
 """SQLSTATEs after which the same batch may go through: nothing of it was written."""
 
@@ -108,6 +109,9 @@ def in_our_words(error: psycopg.Error, address: PostgresAddress, *, outcome_unkn
     if state is None:
         said = address.clean(str(error)) or type(error).__name__
         return StoreUnavailableError(f"{address.shown} cannot be reached: {said}", outcome_unknown=outcome_unknown)
+    if state == _LOCKED:
+        problem = f"somebody's open transaction holds what is needed ({said})"
+        return StoreUnavailableError(problem, outcome_unknown=outcome_unknown, held_up=True)
     if state.startswith(_PASSING):
         return StoreUnavailableError(f"PostgreSQL said {state}: {said}", outcome_unknown=outcome_unknown)
     return StoreRefusedError(f"PostgreSQL refused it ({state}): {said}")

@@ -12,7 +12,9 @@ SESSION: Final = (
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off;"
     "SET jit = off; SET plan_cache_mode = force_generic_plan; SET client_min_messages = error;"
     # A caller's own transaction may hold a key or a subject for as long as it likes; signs of life have to get past it.
-    "SET lock_timeout = '3s'"
+    "SET lock_timeout = '3s';"
+    # A process that stands still in the middle of a batch must not hold its locks against those who take over.
+    "SET idle_in_transaction_session_timeout = '5s'"
 )
 
 NOTIFY: Final = "SELECT pg_notify('reprieve', '')"
