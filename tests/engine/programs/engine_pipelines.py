@@ -110,6 +110,8 @@ async def perform(job: reprieve.Job[Work], given: str = "") -> str:
     try:
         if act == "stubborn":
             await _stubborn(job.payload.seconds)
+        elif act == "block_once":
+            time.sleep(job.payload.seconds if _is_first(job) else 0.0)  # noqa: ASYNC251 - to stop the event loop is what it is for
         elif act == "once":  # slow, but only the first time
             await asyncio.sleep(job.payload.seconds if _is_first(job) else 0.0)
         elif act == "hang":
