@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -363,3 +364,16 @@ def test_a_writer_that_was_cancelled_with_all_other_tasks_comes_back_for_those_w
         assert isinstance(await setup.journal.ask(setup.submit("later")), Submitted)
 
     run(test)
+
+
+def test_a_batch_ends_by_the_bytes_that_it_carries_too(run):
+    """A server takes no statement of a gigabyte, however few its rows are."""
+
+    async def test(setup):
+        large = [replace(setup.submit(f"large-{number}"), payload=b"0" * 12_000_000) for number in range(6)]
+        await asyncio.gather(*[setup.journal.ask(intent) for intent in large])
+        return [sum(len(intent.payload) for intent in batch) for batch in setup.store.batches]
+
+    sizes = run(test)
+    assert sum(sizes) == 72_000_000
+    assert max(sizes) <= 33_554_432
