@@ -11,7 +11,7 @@ SOON = {"lease": 2.0, "poll": 0.05}
 
 async def until(condition, seconds=20.0):
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - it is the database that changes
             await asyncio.sleep(0.02)
 
 

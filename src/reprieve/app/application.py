@@ -19,6 +19,7 @@ from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from datetime import datetime, timedelta
     from types import TracebackType
 
     from reprieve.app.blocking import BlockingApp
@@ -133,13 +134,13 @@ class App:
         subject: str | None = None,
         version: int | None = None,
         priority: int = 0,
-        delay: float | None = None,
-        run_at: float | None = None,
+        delay: float | timedelta | None = None,
+        run_at: float | datetime | None = None,
         connection: object = None,
     ) -> Submission:
         """Create a job, durable when this returns; or find the one that has its key, or its subject and version.
 
-        `delay` (seconds) or `run_at` (seconds since the epoch) put it off. With `connection`, a connection of yours to the
+        `delay` (seconds) or `run_at` (seconds since the epoch, or a datetime with a zone) put it off. With `connection`, a connection of yours to the
         same database, the job becomes part of the transaction that is open there.
         """
         item = Item(
@@ -205,7 +206,7 @@ class App:
         return await self._items().failed(job, agent_name, step_name, error, config, draw=draw)
 
     async def complete_item(self, job: int | str, step_name: str, result: object = None) -> None:
-        """For callers who run their own loop: the job has succeeded with this step."""
+        """For callers who run their own loop: the job has succeeded with this step, which ends it."""
         await self._items().completed(job, step_name, result)
 
     def _items(self) -> Items:

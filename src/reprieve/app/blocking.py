@@ -13,6 +13,7 @@ from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
+    from datetime import datetime, timedelta
     from types import TracebackType
     from typing import Unpack
 
@@ -32,8 +33,8 @@ class SubmitOptions(TypedDict, total=False):
     subject: str | None
     version: int | None
     priority: int
-    delay: float | None
-    run_at: float | None
+    delay: float | timedelta | None
+    run_at: float | datetime | None
     connection: object
 
 
