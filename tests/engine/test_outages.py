@@ -1,6 +1,5 @@
 """An upstream that is down, slow or asks to be left alone: it costs time, not jobs."""
 
-import asyncio
 import os
 import threading
 import time
@@ -10,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from engine_pipelines import Work
 
-import reprieve
 from reprieve.testing import FlakyHTTP, Reply, Stall
 
 LONG_OUTAGE = bool(os.environ.get("REPRIEVE_LONG_OUTAGE"))
@@ -19,16 +17,6 @@ LONG_OUTAGE = bool(os.environ.get("REPRIEVE_LONG_OUTAGE"))
 
 def through(upstream, count, stage="llm"):
     return [Work(acts={stage: ["get"] * 99}, url=upstream.url("/model")) for _ in range(count)]
-
-
-def operate(lab, main):
-    """Do something as an operator does it, beside the workers."""
-
-    async def opened():
-        async with reprieve.connect(lab.url) as app:
-            return await main(app.operations)
-
-    return asyncio.run(opened())
 
 
 def is_open(lab, stage="llm"):
@@ -47,7 +35,7 @@ def test_a_probe_whose_worker_is_killed_does_not_hold_its_stage_for_ever(lab):
             for other in others:
                 await operations.jobs.cancel(other, actor="ann", reason="not needed")
 
-        operate(lab, cancel)
+        lab.operate(cancel)
         upstream.always(Stall())
         lab.until(lambda: lab.rows("queue", job_id=job, state=1), "the last job is the probe")
         worker.kill()
@@ -162,14 +150,14 @@ def test_operators_pause_a_stage_and_let_it_go_on_while_jobs_run(lab):
     jobs = lab.submit(*[Work(seconds=0.02) for _ in range(100)], pipeline="usual")
     lab.start(pipelines=["usual"])
     lab.until(lambda: lab.count("outcomes") > 0, "jobs end")
-    operate(lab, lambda operations: operations.stages.pause("usual", "llm", actor="ann", reason="too expensive today"))
+    lab.operate(lambda operations: operations.stages.pause("usual", "llm", actor="ann", reason="too expensive today"))
     lab.until(lambda: lab.count("queue", state=1) == 0, "nothing runs")
     lab.until(lambda: lab.count("queue", stage="fetch") == 0, "the stage before it goes on")
     begun = len(lab.lines("begin", stage="llm"))
     time.sleep(1.0)
     assert len(lab.lines("begin", stage="llm")) == begun
     assert lab.count("queue", stage="llm", state=0) == lab.count("queue") > 0
-    operate(lab, lambda operations: operations.stages.resume("usual", "llm", actor="ann"))
+    lab.operate(lambda operations: operations.stages.resume("usual", "llm", actor="ann"))
     lab.finish()
     lab.check(jobs)
     assert lab.outcomes() == dict.fromkeys(jobs, "succeeded")

@@ -14,10 +14,10 @@ ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
 @pytest.mark.parametrize("act", ["segfault", "exit", "kill"])
 def test_a_job_that_kills_its_worker_is_dead_lettered_and_its_neighbours_are_not(lab, act):
     """A worker that dies is started again, as a supervisor does it, until nothing is left to do."""
-    neighbours = lab.submit(*[Work(seconds=0.02) for _ in range(30)], pipeline="usual")
+    neighbours = lab.submit(*[Work(seconds=0.02) for _ in range(15)], pipeline="usual")
     (poison,) = lab.submit(Work(acts={"llm": [act] * 9}, seconds=0.01), pipeline="usual")
-    neighbours += lab.submit(*[Work(acts={"llm": ["fail"] * 4}, seconds=0.02) for _ in range(30)], pipeline="usual")
-    killed = keep_working(lab, pipelines=["usual"], concurrency=20)
+    neighbours += lab.submit(*[Work(acts={"llm": ["fail"] * 4}, seconds=0.02) for _ in range(15)], pipeline="usual")
+    killed = keep_working(lab, pipelines=["usual"], concurrency=20, lease=0.5)
     lab.check([poison, *neighbours], killed=killed)
     assert lab.outcomes() == {poison: "dead_letter"} | dict.fromkeys(neighbours, "succeeded")
     (letter,) = lab.rows("dead_letters")
@@ -49,7 +49,7 @@ def test_of_a_hundred_claims_in_flight_at_three_deaths_only_the_guilty_one_is_co
     """The first death comes when all hundred have begun; after that the suspects are run one by one."""
     jobs = lab.submit(*[Work(acts=ONCE, seconds=30.0) for _ in range(99)], pipeline="usual")
     (poison,) = lab.submit(Work(acts={"fetch": ["kill"] * 9}, seconds=0.5), pipeline="usual")
-    killed = keep_working(lab, pipelines=["usual"], concurrency=100)
+    killed = keep_working(lab, pipelines=["usual"], concurrency=100, lease=0.5)
     assert len(killed) == 3
     assert len({line.job for line in lab.lines("begin", pid=min(killed))}) == 100
     lab.check([poison, *jobs], killed=killed)

@@ -68,6 +68,7 @@ class Work:
     acts: dict[str, list[str]] = field(default_factory=dict)
     seconds: float = 0.0
     url: str = ""
+    remembers: bool = False
 
 
 def act_of(job: reprieve.Job[Work]) -> str:
@@ -98,7 +99,7 @@ def fail(act: str) -> None:
             pass
 
 
-job_blocks = 2.5
+job_blocks = 1.5
 """Seconds for which a stage stops its event loop: longer than the leases of these tests."""
 
 
@@ -120,6 +121,9 @@ async def perform(job: reprieve.Job[Work], given: str = "") -> str:
             await asyncio.sleep(job.payload.seconds)
         if act == "get":
             await _get(job.payload.url)
+        if job.payload.remembers:
+            await job.remember("part", lambda: note("make", job, run))
+            note("keep", job, run)
     except asyncio.CancelledError:
         note("cancel", job, run)
         raise
