@@ -34,6 +34,15 @@ from reprieve.errors import (
 )
 
 
+def threads_of_ours():
+    """But for those of upstreams that other tests keep for a whole session."""
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("reprieve") and not thread.name.startswith("reprieve-upstream")
+    ]
+
+
 @pytest.fixture
 def doubling():
     found = Pipeline("doubling")
@@ -221,7 +230,7 @@ def test_closing_twice_is_harmless_and_use_after_it_is_told(store_url, doubling)
             use()
     with pytest.raises(UsageError, match="opened once: connect anew"):
         app.__enter__()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("reprieve")]
+    assert not threads_of_ours()
 
 
 def test_closing_what_was_never_opened_is_harmless(sqlite_url):
@@ -232,7 +241,7 @@ def test_a_failure_to_open_is_raised_to_the_caller(tmp_path):
     for url in (f"sqlite:///{tmp_path}/no/such/folder/jobs.db", f"postgresql:///nobody?host={tmp_path}"):
         with pytest.raises(StoreError), reprieve.connect(url).blocking():
             pytest.fail("it was opened")
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("reprieve")]
+    assert not threads_of_ours()
 
 
 def test_an_error_in_the_block_is_the_callers_own(app, sqlite_url):

@@ -52,7 +52,11 @@ class _Entry:
         """Whether somebody's lock held it up: it is tried alone, when nobody else waits."""
         self.in_doubt = False
         """Whether an earlier try may have taken effect."""
-        self.size = sum([_size(intent) for intent in intents])
+        self.size = (
+            _size(intents[0])
+            if is_one
+            else sum([len(intent.payload) for intent in intents if isinstance(intent, i.Submit)])
+        )
 
     def resolve(self, value: object) -> None:
         if not self.answer.done():
