@@ -35,12 +35,7 @@ from reprieve.errors import (
 
 
 def threads_of_ours():
-    """But for those of upstreams that other tests keep for a whole session."""
-    return [
-        thread
-        for thread in threading.enumerate()
-        if thread.name.startswith("reprieve") and not thread.name.startswith("reprieve-upstream")
-    ]
+    return [each for each in threading.enumerate() if each.name.startswith(("reprieve-blocking", "reprieve-sqlite"))]
 
 
 @pytest.fixture
