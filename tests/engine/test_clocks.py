@@ -14,7 +14,7 @@ def test_a_worker_whose_wall_clock_jumps_about_loses_and_doubles_nothing(postgre
     lab = postgres_lab
     began = time.time()
     jobs = some_jobs(lab)
-    workers = [lab.start(jumpy=True), lab.start()]
+    workers = [lab.start(jumpy=True, lease=10.0), lab.start(lease=10.0)]
     lab.finish()
     assert len({line.pid for line in lab.lines()}) == 2
     assert [worker.stop() for worker in workers] == [0, 0]
@@ -29,7 +29,7 @@ def test_a_worker_whose_wall_clock_jumps_about_loses_and_doubles_nothing(postgre
 def test_a_worker_on_a_file_goes_on_while_the_machines_clock_is_set(sqlite_lab):
     lab = sqlite_lab
     jobs = some_jobs(lab)
-    worker = lab.start(jumpy=True)
+    worker = lab.start(jumpy=True, lease=10.0)
     lab.finish()
     assert worker.stop() == 0
     lab.check(jobs)

@@ -13,7 +13,7 @@ def charged(lab):
 @pytest.mark.spec("REV-9.1")
 def test_a_worker_that_is_told_to_stop_lets_its_stages_end_and_hands_the_rest_back(lab):
     jobs = lab.submit(*[Work(seconds=0.5) for _ in range(30)], pipeline="usual")
-    worker = lab.start(pipelines=["usual"])
+    worker = lab.start(pipelines=["usual"], lease=10.0)
     lab.until(lambda: len(lab.lines("begin")) == 10, "it is busy")
     assert worker.stop() == 0
     assert {line.what for line in lab.lines()} == {"begin", "end"}, "no stage was broken off"
@@ -22,7 +22,7 @@ def test_a_worker_that_is_told_to_stop_lets_its_stages_end_and_hands_the_rest_ba
     assert lab.count("queue", state=0) == len(jobs)
     assert lab.count("workers") == 0
     assert charged(lab) == []
-    lab.start(pipelines=["usual"], concurrency=30)
+    lab.start(pipelines=["usual"], concurrency=30, lease=10.0)
     lab.finish()
     lab.check(jobs)
     assert lab.outcomes() == dict.fromkeys(jobs, "succeeded")
@@ -33,7 +33,7 @@ def test_a_worker_that_is_told_to_stop_lets_its_stages_end_and_hands_the_rest_ba
 def test_stages_that_outlast_the_grace_are_cancelled_and_handed_back_at_no_cost(lab):
     jobs = lab.submit(*[Work(acts={"fetch": ["hang"]}) for _ in range(5)], pipeline="usual")
     for number in range(1, 8):  # more often than any stage may fail
-        worker = lab.start(pipelines=["usual"], grace=0.1)
+        worker = lab.start(pipelines=["usual"], grace=0.1, lease=10.0)
         lab.until(lambda number=number: len(lab.lines("begin")) == 5 * number, "all have begun")
         assert worker.stop() == 0
         assert {row["deploy"] for row in lab.rows("queue", state=0)} == {number}

@@ -71,7 +71,7 @@ def test_a_stage_that_blocks_the_event_loop_costs_its_neighbours_nothing_where_n
     """Longer than the lease, and several times: the worker looks whether it is still the owner before it stops anything."""
     neighbours = lab.submit(*[Work(seconds=1.2) for _ in range(4)], pipeline="usual")
     blocker = lab.submit(Work(acts={stage: ["block"] for stage in ("fetch", "llm", "notify")}), pipeline="usual")
-    worker = lab.start(pipelines=["usual"], lease=0.5)
+    worker = lab.start(pipelines=["usual"])
     lab.finish()
     assert worker.stop() == 0
     lab.check([*neighbours, *blocker])

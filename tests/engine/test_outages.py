@@ -98,7 +98,7 @@ def model():
 def test_an_upstream_that_is_down_while_many_jobs_run_costs_time_and_no_job(lab, model, tell):
     """Two workers, one of them standing by on SQLite; nobody listens, then somebody says 503, then all is well again."""
     count, seconds, name = (5000, 120.0, "long_outage") if LONG_OUTAGE else (400, 5.0, "outage")
-    settings = {"pipelines": [name], "concurrency": 100, "lease": 30.0 if LONG_OUTAGE else 2.0, "log": "ERROR"}
+    settings = {"pipelines": [name], "concurrency": 100, "lease": 30.0 if LONG_OUTAGE else 10.0, "log": "ERROR"}
     jobs = lab.submit(*through(model, count), pipeline=name)
     workers = [lab.start(**settings) for _ in range(2)]
     lab.until(lambda: is_open(lab), "the breaker opens")

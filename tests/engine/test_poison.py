@@ -49,7 +49,7 @@ def test_of_a_hundred_claims_in_flight_at_three_deaths_only_the_guilty_one_is_co
     """The first death comes when all hundred have begun; after that the suspects are run one by one."""
     jobs = lab.submit(*[Work(acts=ONCE, seconds=30.0) for _ in range(99)], pipeline="usual")
     (poison,) = lab.submit(Work(acts={"fetch": ["kill"] * 9}, seconds=0.5), pipeline="usual")
-    killed = keep_working(lab, pipelines=["usual"], concurrency=100, lease=0.5)
+    killed = keep_working(lab, pipelines=["usual"], concurrency=100)
     assert len(killed) == 3
     assert len({line.job for line in lab.lines("begin", pid=min(killed))}) == 100
     lab.check([poison, *jobs], killed=killed)

@@ -99,7 +99,7 @@ def fail(act: str) -> None:
             pass
 
 
-job_blocks = 1.5
+job_blocks = 2.0
 """Seconds for which a stage stops its event loop: longer than the leases of these tests."""
 
 
