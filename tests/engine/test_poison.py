@@ -10,7 +10,7 @@ ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
 """Slow, but only the first time that the job is begun at all."""
 
 
-@pytest.mark.spec("REV-9.1", "CRIT-3.3", "CRIT-4.1")
+@pytest.mark.spec("REV-9.1", "CRIT-4.1")
 @pytest.mark.parametrize("act", ["segfault", "exit", "kill"])
 def test_a_job_that_kills_its_worker_is_dead_lettered_and_its_neighbours_are_not(lab, act):
     """A worker that dies is started again, as a supervisor does it, until nothing is left to do."""
@@ -76,7 +76,6 @@ def test_a_worker_that_is_killed_from_outside_with_a_hundred_claims_three_times_
     assert Counter(row["job_id"] for row in lab.rows("attempts", cause="crash")) == dict.fromkeys(jobs, 1)
 
 
-@pytest.mark.spec("CRIT-3.3")
 def test_a_want_of_memory_that_python_notices_is_the_stages_own_failure(lab):
     (job,) = lab.submit(Work(acts={"llm": ["memory"]}), pipeline="usual")
     lab.start(pipelines=["usual"])
