@@ -43,9 +43,13 @@ def test_what_a_worker_finishes_after_it_was_given_up_counts_for_nothing(postgre
     lab.until(lambda: len(lab.lines("begin", pid=second.pid)) == len(jobs), "the other has taken over")
     first.send(signal.SIGCONT)
     lab.until(lambda: len(lab.lines("end", pid=first.pid, stage="fetch")) == len(jobs), "the first ends them, in vain")
+    lab.until(lambda: "is not this worker's any more" in first.said(), "and is told so")
+    before = {row["stage"] for row in lab.rows("queue")}
+    assert before == {"fetch"} or lab.lines("end", pid=second.pid), "nothing of it was written"
     lab.finish()
     assert (first.stop(), second.stop()) == (0, 0)
     lab.check(jobs)
+    assert lab.lines("begin", pid=first.pid, stage="llm") == [], "nobody told it that this was written"
     kept = {row["result"].decode().strip('"').split(".")[0] for row in lab.rows("checkpoints", stage="fetch")}
     assert kept == {str(second.pid)}
 

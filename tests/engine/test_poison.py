@@ -76,6 +76,16 @@ def test_a_worker_that_is_killed_from_outside_with_a_hundred_claims_three_times_
     assert Counter(row["job_id"] for row in lab.rows("attempts", cause="crash")) == dict.fromkeys(jobs, 1)
 
 
+def test_a_death_in_company_condemns_nobody_even_where_one_death_is_too_many(lab):
+    """The budget is a single crash: the guilty one is given up when it was alone, and not before."""
+    neighbours = lab.submit(*[Work(acts=ONCE, seconds=30.0) for _ in range(9)], pipeline="strict")
+    (poison,) = lab.submit(Work(acts={"fetch": ["kill"] * 9}, seconds=0.5), pipeline="strict")
+    killed = keep_working(lab, pipelines=["strict"])
+    assert len(killed) == 2
+    lab.check([poison, *neighbours], killed=killed)
+    assert lab.outcomes() == {poison: "dead_letter"} | dict.fromkeys(neighbours, "succeeded")
+
+
 def test_a_want_of_memory_that_python_notices_is_the_stages_own_failure(lab):
     (job,) = lab.submit(Work(acts={"llm": ["memory"]}), pipeline="usual")
     lab.start(pipelines=["usual"])

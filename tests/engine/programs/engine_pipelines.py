@@ -25,6 +25,7 @@ QUICK = Profile(
     budgets=dict.fromkeys((Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.LOST_LEASE, Cause.DEPLOY), 1_000_000),
 )
 USUAL = Profile(name="usual", policy=Policy(max_attempts=5, backoff=Backoff(initial=0.01, maximum=0.04)))
+STRICT = Profile(name="strict", policy=USUAL.policy, budgets={Cause.CRASH: 1})
 
 _numbers = itertools.count(1)
 _file: list[int] = []
@@ -182,6 +183,7 @@ def three_stages(name: str, profile: Profile, breaker: Breaker | None) -> reprie
 
 campaign = three_stages("campaign", QUICK, None)
 usual = three_stages("usual", USUAL, None)
+strict = three_stages("strict", STRICT, None)
 outage = three_stages("outage", USUAL, Breaker(first_hold=0.5, longest_hold=2.0))
 long_outage = three_stages("long_outage", USUAL, Breaker())
 
@@ -201,4 +203,4 @@ def block(job: reprieve.Job[Work]) -> str:
     return run
 
 
-PIPELINES = {each.name: each for each in (campaign, usual, outage, long_outage, plain)}
+PIPELINES = {each.name: each for each in (campaign, usual, strict, outage, long_outage, plain)}
