@@ -99,3 +99,20 @@ def test_a_process_that_stood_still_does_not_take_others_for_dead(postgres_lab):
     assert [worker.stop() for worker in workers] == [0, 0]
     lab.check(jobs)
     assert lab.count("attempts", cause="crash") == 0
+
+
+def test_a_worker_on_another_machine_gets_the_time_of_a_lease_to_be_back_before_it_counts_as_dead(postgres_lab):
+    """Whoever has just come cannot know whether the store was there for the other in the meantime."""
+    lab = postgres_lab
+    (job,) = lab.submit(Work(acts={"fetch": ["once"]}, seconds=30.0), pipeline="usual")
+    first = lab.start(pipelines=["usual"], host="ash", lease=0.5)
+    lab.until(lambda: lab.lines("begin"), "it has begun")
+    first.kill()
+    (row,) = lab.rows("workers")
+    lab.until(lambda: time.time() > row["expires_at"], "its lease is over")
+    second = lab.start(pipelines=["usual"], host="birch", lease=3.0)
+    lab.until(lambda: lab.lines("begin", pid=second.pid), "the other takes over")
+    (came,) = [row["started_at"] for row in lab.rows("workers") if row["pid"] == second.pid]
+    (attempt,) = lab.rows("attempts", job_id=job)
+    assert attempt["cause"] == "crash"
+    assert attempt["ended_at"] >= came + 3.0 - 0.1

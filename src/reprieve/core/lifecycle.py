@@ -1,4 +1,4 @@
-"""The states of a job and the ways between them, as one table; an undefined transition raises and changes nothing."""
+"""The states of jobs and of dead letters, and the ways between them, a table each; an undefined transition raises and changes nothing."""
 
 from __future__ import annotations
 
@@ -92,3 +92,110 @@ def after(status: JobStatus, event: JobEvent) -> JobStatus:
         return TRANSITIONS[status, event]
     except KeyError:
         raise IllegalTransitionError("job", status, event) from None
+
+
+class LetterState(StrEnum):
+    """How far a dead letter is."""
+
+    OPEN = "open"
+    TRIAGED = "triaged"
+    """Its cause is named."""
+    REMEDIATED = "remediated"
+    """What was done about the cause is on record."""
+    APPROVED = "approved"
+    """Somebody has confirmed that running it again does no harm."""
+    REPLAYING = "replaying"
+    REPLAYED = "replayed"
+    """Its job has succeeded; waits for verification."""
+    RESOLVED = "resolved"
+    ESCALATED = "escalated"
+    """For engineering."""
+    DISCARDED = "discarded"
+
+    @property
+    def closed(self) -> bool:
+        """Whether it asks for nothing any more."""
+        return self in CLOSED
+
+    @property
+    def dead(self) -> bool:
+        """Whether its job is in the dead-letter queue (status 599) and waits for somebody to do something."""
+        return self in DEAD
+
+
+CLOSED: Final = frozenset({LetterState.RESOLVED, LetterState.DISCARDED})
+DEAD: Final = frozenset(
+    {LetterState.OPEN, LetterState.TRIAGED, LetterState.REMEDIATED, LetterState.APPROVED, LetterState.ESCALATED}
+)
+
+
+class LetterEvent(StrEnum):
+    """What can happen to a dead letter; each leaves an entry in its history."""
+
+    TRIAGE = "triage"
+    REMEDIATE = "remediate"
+    APPROVE = "approve"
+    REPLAY = "replay"
+    OVERRIDE = "override"
+    """Replayed though a gate was not passed, for a reason that is written down."""
+    RECOVER = "recover"
+    """The replayed job has succeeded."""
+    FAIL = "fail"
+    """The replayed job has failed again."""
+    RELAPSE = "relapse"
+    """It has failed again with the same class, which is not retryable."""
+    WITHDRAW = "withdraw"
+    """The replayed job was cancelled or skipped."""
+    VERIFY = "verify"
+    RESOLVE = "resolve"
+    ESCALATE = "escalate"
+    DISCARD = "discard"
+    REOPEN = "reopen"
+    NOTE = "note"
+
+
+def _letter_table() -> dict[tuple[LetterState, LetterEvent], LetterState]:
+    state, event = LetterState, LetterEvent
+    table = {
+        (state.OPEN, event.TRIAGE): state.TRIAGED,
+        (state.TRIAGED, event.TRIAGE): state.TRIAGED,
+        (state.REMEDIATED, event.TRIAGE): state.TRIAGED,
+        (state.APPROVED, event.TRIAGE): state.TRIAGED,
+        (state.ESCALATED, event.TRIAGE): state.TRIAGED,
+        (state.TRIAGED, event.REMEDIATE): state.REMEDIATED,
+        (state.REMEDIATED, event.REMEDIATE): state.REMEDIATED,
+        (state.REMEDIATED, event.APPROVE): state.APPROVED,
+        (state.APPROVED, event.REPLAY): state.REPLAYING,
+        (state.REPLAYING, event.RECOVER): state.REPLAYED,
+        (state.REPLAYING, event.FAIL): state.OPEN,
+        (state.REPLAYING, event.RELAPSE): state.ESCALATED,
+        (state.REPLAYING, event.WITHDRAW): state.DISCARDED,
+        (state.REPLAYED, event.VERIFY): state.REPLAYED,
+        (state.REPLAYED, event.RESOLVE): state.RESOLVED,
+        (state.REPLAYED, event.ESCALATE): state.ESCALATED,
+        (state.ESCALATED, event.VERIFY): state.ESCALATED,
+        (state.ESCALATED, event.RESOLVE): state.RESOLVED,
+        (state.DISCARDED, event.REOPEN): state.OPEN,
+    }
+    table |= {(each, event.OVERRIDE): state.REPLAYING for each in DEAD}
+    table |= {(each, event.ESCALATE): state.ESCALATED for each in DEAD - {state.ESCALATED}}
+    table |= {(each, event.DISCARD): state.DISCARDED for each in DEAD}
+    return table | {(each, event.NOTE): each for each in state}
+
+
+LETTER_TRANSITIONS: Final[Mapping[tuple[LetterState, LetterEvent], LetterState]] = _letter_table()
+
+
+def letter_after(state: LetterState, *events: LetterEvent) -> LetterState:
+    """What a dead letter is after these events."""
+    for event in events:
+        try:
+            state = LETTER_TRANSITIONS[state, event]
+        except KeyError:
+            raise IllegalTransitionError("dead letter", state, event) from None
+    return state
+
+
+def after_another_death(*, before: str, error_class: str, retryable: bool) -> LetterEvent:
+    """What another failure of a replayed job means: the same class, not retryable, is for engineering (CRIT-5.6)."""
+    return LetterEvent.RELAPSE if error_class == before and not retryable else LetterEvent.FAIL

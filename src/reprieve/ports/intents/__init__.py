@@ -5,7 +5,7 @@ leased under that very fence; else it changes nothing and answers `STALE`. All t
 store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized; all bytes are stored as given.
 
     states.py      where a job stands, what became of an intent, how often a stage was tried
-    submitting.py  claiming.py  reporting.py  operating.py  workers.py
+    submitting.py  claiming.py  reporting.py  operating.py  workers.py  letters.py
 """
 
 from __future__ import annotations
@@ -13,6 +13,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reprieve.ports.intents.claiming import Claim, Claimed, Lease, Promote, Promoted, StoredResult
+from reprieve.ports.intents.letters import (
+    Enlist,
+    Gather,
+    Launch,
+    Launched,
+    Refused,
+    Remedied,
+    Remedy,
+    Replay,
+    Revision,
+    Settle,
+    Steer,
+    Step,
+)
 from reprieve.ports.intents.operating import Cancel, Cancelled, Close, Hold, Pause, Probe, Resume, Wake
 from reprieve.ports.intents.reporting import (
     AttemptRecord,
@@ -51,13 +65,18 @@ __all__ = [
     "Complete",
     "Counters",
     "DeadLetterRecord",
+    "Enlist",
     "Finish",
+    "Gather",
     "Hold",
     "Intent",
     "JobIntent",
     "KeyTaken",
+    "Launch",
+    "Launched",
     "Lease",
     "Leave",
+    "LetterIntent",
     "Lost",
     "LostWorker",
     "Pause",
@@ -65,15 +84,23 @@ __all__ = [
     "Promote",
     "Promoted",
     "QueueState",
+    "Refused",
     "Register",
     "Release",
+    "Remedied",
+    "Remedy",
     "Remember",
     "Renew",
     "Renewed",
+    "Replay",
     "Resume",
     "Retry",
+    "Revision",
     "SetAside",
+    "Settle",
     "StageIntent",
+    "Steer",
+    "Step",
     "Stop",
     "StoredResult",
     "Submit",
@@ -84,13 +111,26 @@ __all__ = [
     "Written",
 ]
 
+LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
 StageIntent = Pause | Resume | Hold | Close | Probe
 WorkerIntent = Register | Renew | Leave | Lost
-Intent = Submit | Claim | Promote | Wake | JobIntent | StageIntent | WorkerIntent
+Intent = Submit | Claim | Promote | Wake | JobIntent | LetterIntent | StageIntent | WorkerIntent
 Answer = (
-    Submitted | KeyTaken | VersionTooLow | Claimed | Promoted | Written | Cancelled | Renewed | int | bool
-)  # Register: the id; Probe: granted or not; Wake: how many; Pause, Resume, Hold, Close, Leave: whether anything changed; Lost: whether it is lost
+    Submitted
+    | KeyTaken
+    | VersionTooLow
+    | Claimed
+    | Promoted
+    | Written
+    | Cancelled
+    | Renewed
+    | Remedied
+    | Launched
+    | int
+    | bool
+    | None
+)  # Register, Gather: the id; Probe: granted or not; Wake, Settle, Enlist: how many; Launch: None where it came too late; Pause, Resume, Hold, Close, Leave: whether anything changed; Lost: whether it is lost
 
 ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Submit: (Submitted, KeyTaken, VersionTooLow),
@@ -98,9 +138,10 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Promote: Promoted,
     Cancel: Cancelled,
     Renew: Renewed,
-    Register: int,
-    Wake: int,
-    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, Leave, Lost), bool),
+    **dict.fromkeys((Remedy, Replay), Remedied),
+    Launch: (Launched, type(None)),
+    **dict.fromkeys((Register, Wake, Settle, Gather, Enlist), int),
+    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, Leave, Lost, Steer), bool),
     **dict.fromkeys((Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop), Written),
 }
 """Which answer each intent gets; the conformance suite holds every store to it."""

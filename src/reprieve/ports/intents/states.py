@@ -34,6 +34,8 @@ class Written(StrEnum):
     APPLIED = "applied"
     STALE = "stale"
     """Nothing was changed: the fence is not the job's."""
+    ESCALATED = "escalated"
+    """Applied: the job was buried again with the same class, which is not retryable, and is now for engineering."""
     CANCELLED = "cancelled"
     """A checkpoint was written, and somebody asked to cancel the job: it must not go on."""
 

@@ -1,4 +1,4 @@
-"""Jobs, their queue and outcomes; attempts and dead letters; workers and stages; the view `ingestion_queue`."""
+"""Jobs, their queue and outcomes; attempts, workers and stages; the view `ingestion_queue`."""
 
 from __future__ import annotations
 
@@ -128,6 +128,7 @@ _TABLES: Final = (
     )
     """,
     "CREATE INDEX ix_outcomes_unsuccessful ON outcomes (status, job_id) WHERE status <> 'succeeded'",
+    "CREATE INDEX ix_outcomes_retried ON outcomes (finished_at) WHERE status = 'succeeded' AND attempt > 1",
     """
     CREATE TABLE checkpoints (
         job_id BIGINT NOT NULL,
@@ -142,6 +143,7 @@ _TABLES: Final = (
         CONSTRAINT pk_checkpoints PRIMARY KEY (job_id, stage)
     ) {without_rowid}
     """,
+    "CREATE INDEX ix_checkpoints_retried ON checkpoints (finished_at) WHERE attempt > 1",
     """
     CREATE TABLE memos (
         job_id BIGINT NOT NULL,
@@ -187,35 +189,17 @@ _TABLES: Final = (
     )
     """,
     "CREATE INDEX ix_attempts_job_id ON attempts (job_id, id)",
+    "CREATE INDEX ix_attempts_ended_at ON attempts (ended_at, error_type, number)",
     """
-    CREATE TABLE dead_letters (
-        id {id} {own_id_dead_letters},
+    CREATE TABLE revisions (
         job_id BIGINT NOT NULL,
-        fence BIGINT NOT NULL,
-        state TEXT NOT NULL DEFAULT 'open',
-        pipeline TEXT NOT NULL,
-        stage TEXT NOT NULL,
-        error_class TEXT NOT NULL,
-        category TEXT NOT NULL,
-        fingerprint TEXT NOT NULL,
-        signature TEXT NOT NULL,
-        message TEXT NOT NULL,
-        last_stack TEXT NOT NULL,
-        sanitized_context TEXT NOT NULL,
-        failure TEXT NOT NULL,
-        reason TEXT NOT NULL,
-        policy TEXT NOT NULL,
-        attempts INTEGER NOT NULL,
-        budget INTEGER NOT NULL,
-        status_code INTEGER,
-        pages BOOLEAN NOT NULL,
-        escalated BOOLEAN NOT NULL,
-        first_failure_at {moment} NOT NULL,
-        last_failure_at {moment} NOT NULL,
-        opened_at {moment} NOT NULL,
-        closed_at {moment},
-        CONSTRAINT ck_dead_letters_first_is_not_after_last CHECK (first_failure_at <= last_failure_at),
-        CONSTRAINT uq_dead_letters_job_id_fence UNIQUE (job_id, fence)
+        number INTEGER NOT NULL,
+        replaced_at {moment} NOT NULL,
+        replaced_by TEXT NOT NULL,
+        payload_type TEXT NOT NULL,
+        codec SMALLINT NOT NULL DEFAULT 1,
+        payload {bytes},
+        CONSTRAINT pk_revisions PRIMARY KEY (job_id, number)
     )
     """,
     """
@@ -290,7 +274,7 @@ def upgrade() -> None:
     """Make everything."""
     words = dict(_WORDS[op.get_bind().dialect.name])
     own_id = words.pop("own_id")
-    for table in ("jobs", "attempts", "dead_letters", "workers"):
+    for table in ("jobs", "attempts", "workers"):
         words[f"own_id_{table}"] = own_id.format(pk=f"pk_{table}")
     for statement in (*_TABLES, _VIEW):
         op.execute(text(statement.format(**words)))

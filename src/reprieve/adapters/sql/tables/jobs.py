@@ -1,75 +1,23 @@
-"""The schema, once for both dialects.
-
-Jobs never change once they are written; what moves is the narrow `queue`, whose rows come and go, and `outcomes`, to which
-one row is added when a job ends. A job has exactly one of the two. So a million finished jobs do not slow a claim, and
-finishing a job rewrites nothing wide. There are no foreign keys between them: PostgreSQL would check each row of each
-batch; `reprieve db check` looks for orphans instead.
-
-AS_GIVEN lists the columns that hold users' data as it was given; every other text is sanitized before it gets here.
-"""
+"""Jobs, the queue and how they ended; their attempts, workers and stages."""
 
 from __future__ import annotations
-
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
-    Float,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     SmallInteger,
     Table,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     text,
 )
 
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Dialect
-    from sqlalchemy.types import TypeEngine
-
-
-class Moment(TypeDecorator[float]):
-    """Seconds since the epoch in Python; a timestamp with time zone on PostgreSQL, a number on SQLite."""
-
-    impl = Float
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Choose by dialect."""
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(DateTime(timezone=True))
-        return dialect.type_descriptor(Float(53))
-
-    def process_bind_param(self, value: float | None, dialect: Dialect) -> object:
-        """Seconds to what the column takes."""
-        if value is None or dialect.name != "postgresql":
-            return value
-        return datetime.fromtimestamp(value, tz=UTC)
-
-    def process_result_value(self, value: object, dialect: Dialect) -> float | None:
-        """What the column gives to seconds."""
-        _ = dialect
-        if isinstance(value, datetime):
-            return value.timestamp()
-        return value if value is None else float(value)  # type: ignore[arg-type]  # a REAL of SQLite
-
-
-metadata = MetaData(
-    naming_convention={"ix": "ix_%(column_0_N_label)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s", "pk": "pk_%(table_name)s",
-                       "ck": "ck_%(table_name)s_%(constraint_name)s"}
-)  # fmt: skip
-
-Id = BigInteger().with_variant(Integer(), "sqlite")
-"""An id that SQLite gives out by itself only where it is called INTEGER."""
+from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata
 
 meta = Table(
     "meta", metadata,
@@ -101,7 +49,7 @@ jobs = Table(
 
 queue = Table(
     "queue", metadata,
-    Column("job_id", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=False),
+    Column("job_id", Key, primary_key=True, autoincrement=False),
     Column("pipeline", Text, nullable=False),
     Column("stage", Text, nullable=False),
     Column("priority", Integer, nullable=False),
@@ -139,7 +87,7 @@ queue = Table(
 
 outcomes = Table(
     "outcomes", metadata,
-    Column("job_id", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=False),
+    Column("job_id", Key, primary_key=True, autoincrement=False),
     Column("status", Text, nullable=False),
     Column("status_code", SmallInteger),
     Column("stage", Text, nullable=False),
@@ -158,6 +106,8 @@ outcomes = Table(
     CheckConstraint("status = 'succeeded' OR result IS NULL", name="only_success_has_a_result"),
     Index("ix_outcomes_unsuccessful", "status", "job_id",
           postgresql_where=text("status <> 'succeeded'"), sqlite_where=text("status <> 'succeeded'")),
+    Index("ix_outcomes_retried", "finished_at", postgresql_where=text("status = 'succeeded' AND attempt > 1"),
+          sqlite_where=text("status = 'succeeded' AND attempt > 1")),
 )  # fmt: skip
 
 checkpoints = Table(
@@ -171,6 +121,7 @@ checkpoints = Table(
     Column("result_type", Text, nullable=False),
     Column("codec", SmallInteger, nullable=False, server_default=text("1")),
     Column("result", LargeBinary),
+    Index("ix_checkpoints_retried", "finished_at", postgresql_where=text("attempt > 1"), sqlite_where=text("attempt > 1")),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -215,39 +166,19 @@ attempts = Table(
     CheckConstraint("(decision = 'retry') = (retry_at IS NOT NULL)", name="a_retry_has_its_time"),
     CheckConstraint("length(message) <= 1000", name="messages_are_short"),
     Index("ix_attempts_job_id", "job_id", "id"),
+    Index("ix_attempts_ended_at", "ended_at", "error_type", "number"),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
-dead_letters = Table(
-    "dead_letters", metadata,
-    Column("id", Id, primary_key=True, autoincrement=True),
-    Column("job_id", BigInteger, nullable=False),
-    Column("fence", BigInteger, nullable=False),
-    Column("state", Text, nullable=False, server_default=text("'open'")),
-    Column("pipeline", Text, nullable=False),
-    Column("stage", Text, nullable=False),
-    Column("error_class", Text, nullable=False),
-    Column("category", Text, nullable=False),
-    Column("fingerprint", Text, nullable=False),
-    Column("signature", Text, nullable=False),
-    Column("message", Text, nullable=False),
-    Column("last_stack", Text, nullable=False),
-    Column("sanitized_context", Text, nullable=False),
-    Column("failure", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("policy", Text, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("budget", Integer, nullable=False),
-    Column("status_code", Integer),
-    Column("pages", Boolean, nullable=False),
-    Column("escalated", Boolean, nullable=False),
-    Column("first_failure_at", Moment, nullable=False),
-    Column("last_failure_at", Moment, nullable=False),
-    Column("opened_at", Moment, nullable=False),
-    Column("closed_at", Moment),
-    CheckConstraint("first_failure_at <= last_failure_at", name="first_is_not_after_last"),
-    UniqueConstraint("job_id", "fence"),
-    sqlite_autoincrement=True,
+revisions = Table(
+    "revisions", metadata,
+    Column("job_id", BigInteger, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("replaced_at", Moment, nullable=False),
+    Column("replaced_by", Text, nullable=False),
+    Column("payload_type", Text, nullable=False),
+    Column("codec", SmallInteger, nullable=False, server_default=text("1")),
+    Column("payload", LargeBinary),
 )  # fmt: skip
 
 workers = Table(
@@ -278,11 +209,3 @@ stages = Table(
     CheckConstraint("paused = (paused_by IS NOT NULL)", name="paused_by_somebody"),
     CheckConstraint("opened_at IS NULL OR held_until IS NOT NULL", name="an_open_breaker_holds"),
 )  # fmt: skip
-
-AS_GIVEN: Final = {
-    "jobs": ("idempotency_key", "subject", "payload"),
-    "outcomes": ("result",),
-    "checkpoints": ("result",),
-    "memos": ("key", "value"),
-}
-"""Columns that hold what users gave, as they gave it."""
