@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import and_, insert, select, update
 
 from reprieve.adapters.sql import schema, tables
 from reprieve.adapters.sql.engine import Database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Connection, Table
 
 NOW = 1_700_000_000.0
 
@@ -99,6 +101,10 @@ class Rows:
     def memo(self, job_id: int, key: str = "part") -> None:
         self.add("memos", job_id=job_id, stage="llm", key=key, created_at=NOW, value=b"1")
 
+    def revision(self, job_id: int, number: int = 1) -> None:
+        values = {"replaced_at": NOW, "replaced_by": "ada", "payload_type": "Change", "payload": b"earlier"}
+        self.add("revisions", job_id=job_id, number=number, **values)
+
     def attempt(self, job_id: int, **values: Any) -> None:
         defaults = {
             "job_id": job_id,
@@ -124,7 +130,8 @@ class Rows:
         }
         self.add("attempts", **(defaults | values))
 
-    def letter(self, job_id: int, state: str = "open", **values: Any) -> None:
+    def letter(self, job_id: int, state: str = "open", **values: Any) -> int:
+        """A dead letter with its texts, its group and what is counted of it; its id."""
         defaults = {
             "job_id": job_id,
             "fence": 1,
@@ -145,11 +152,14 @@ class Rows:
             "budget": 5,
             "pages": False,
             "escalated": False,
+            "replays": 1 if state in {"replaying", "replayed"} else 0,
             "first_failure_at": NOW,
             "last_failure_at": NOW + 1,
             "opened_at": NOW + 1,
+            "closed_at": NOW + 2 if state in {"resolved", "discarded"} else None,
         }
-        self.add("dead_letters", **(defaults | values))
+        with self._database.transaction() as connection:
+            return add_letter(connection, defaults | values)
 
     def worker(self, worker_id: int = 1, **values: Any) -> None:
         defaults = {"id": worker_id, "name": "w", "host": "h", "pid": 7, "started_at": NOW, "expires_at": NOW + 30}
@@ -157,6 +167,36 @@ class Rows:
 
     def stage(self, stage: str, **values: Any) -> None:
         self.add("stages", **({"pipeline": "review", "stage": stage} | values))
+
+
+def add_letter(connection: Connection, values: dict[str, Any]) -> int:
+    """Put a dead letter into all tables that tell of it; its id."""
+    groups, counts, hours = tables.dead_letter_groups, tables.dead_letter_counts, tables.dead_letter_hours
+    kind = {name: values[name] for name in ("fingerprint", "pipeline", "stage", "error_class", "category")}
+    died = values["last_failure_at"]
+    same = and_(*(groups.c[name] == value for name, value in kind.items()))
+    group = connection.execute(select(groups).where(same)).one_or_none()
+    if group is None:
+        seen = {"signature": values["signature"], "first_seen": died, "last_seen": died}
+        group_id = connection.scalar(insert(groups).values(**kind, **seen).returning(groups.c.id))
+    else:
+        group_id = group.id
+        seen = {"first_seen": min(group.first_seen, died), "last_seen": max(group.last_seen, died)}
+        connection.execute(update(groups).where(same).values(**seen))
+    letter = {name: value for name, value in values.items() if name in tables.dead_letters.c}
+    inserted = insert(tables.dead_letters).values(**letter, group_id=group_id).returning(tables.dead_letters.c.id)
+    letter_id = int(connection.scalar(inserted) or 0)
+    texts = {name: value for name, value in values.items() if name in tables.dead_letter_texts.c}
+    connection.execute(insert(tables.dead_letter_texts).values(**texts, letter_id=letter_id))
+    _count(connection, counts, "letters", {"group_id": group_id, "state": values["state"]})
+    _count(connection, hours, "deaths", {"hour": int(died // 3600), "group_id": group_id})
+    return letter_id
+
+
+def _count(connection: Connection, table: Table, column: str, key: dict[str, Any]) -> None:
+    here = and_(*(table.c[name] == value for name, value in key.items()))
+    if not connection.execute(update(table).where(here).values({column: table.c[column] + 1})).rowcount:
+        connection.execute(insert(table).values(**key, **{column: 1}))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from sqlalchemy import event
 
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
+from reprieve.core.lifecycle import LetterState
 from reprieve.errors import SchemaError, StoreUnavailableError, UsageError
 from reprieve.ports.reader import JobFilter, Orphans, Pruned, SchemaView
 
@@ -35,13 +36,14 @@ def whole(rows, job_id, **values):
     rows.checkpoint(job_id)
     rows.memo(job_id)
     rows.attempt(job_id)
+    rows.revision(job_id)
 
 
 def test_pruning_removes_all_that_is_stored_of_a_job_that_ended_before(keeper, rows):
     whole(rows, 1)
     whole(rows, 2, finished_at=LATER)
     assert pruned(keeper) == Pruned(jobs=1, kept_for_dead_letters=0, more=False, after=2)
-    for table in ("jobs", "outcomes", "checkpoints", "memos", "attempts"):
+    for table in ("jobs", "outcomes", "checkpoints", "memos", "attempts", "revisions"):
         assert ids(rows, table) == [2], table
 
 
@@ -52,11 +54,10 @@ def test_pruning_leaves_what_is_not_over(keeper, rows):
     assert ids(rows) == ids(rows, "checkpoints") == [1]
 
 
-@pytest.mark.parametrize("state", ["open", "triaged", "replaying"])
+@pytest.mark.parametrize("state", [each for each in LetterState if not each.closed])
 def test_pruning_never_takes_what_a_dead_letter_still_needs(keeper, rows, state):
     whole(rows, 1, status="dead_letter")
-    rows.letter(1, "resolved")
-    rows.letter(1, state, fence=2)
+    rows.letter(1, state)
     assert pruned(keeper) == Pruned(jobs=0, kept_for_dead_letters=1, more=False, after=1)
     assert ids(rows) == ids(rows, "attempts") == ids(rows, "checkpoints") == [1]
 
@@ -143,6 +144,12 @@ def test_erasing_a_subject_leaves_nothing_that_its_user_gave(keeper, rows):
         2: None,
         3: None,
         4: b'"diff"',
+    }
+    assert {row["job_id"]: row["payload"] for row in rows.all("revisions")} == {
+        1: None,
+        2: None,
+        3: None,
+        4: b"earlier",
     }
     assert ids(rows, "memos") == [4]
     assert (jobs[4]["payload"], jobs[4]["subject"], outcomes[4]["result"]) == (b"other", "cl-8", b'"done"')

@@ -192,20 +192,30 @@ def test_attempts_come_in_order_and_whole(reader, rows):
     assert second.decision == "dead_letter"
 
 
-def test_the_latest_dead_letter_of_a_job_is_told(reader, rows):
+def test_the_dead_letter_of_a_job_is_told_whole(reader, rows):
     rows.ended(1, "dead_letter")
-    rows.letter(1, "resolved", message="first")
-    rows.letter(1, fence=2, message="again", status_code=403, pages=True)
+    rows.letter(2, message="another")
+    letter_id = rows.letter(1, message="denied", status_code=403, pages=True, stage="llm", fingerprint="v1:7")
     letter = reader.dead_letter_of(1)
-    assert (letter.message, letter.state, letter.status_code, letter.pages) == ("again", "open", 403, True)
+    assert (letter.letter_id, letter.job_id, letter.message, letter.state) == (letter_id, 1, "denied", "open")
+    assert (letter.stage, letter.error_class, letter.fingerprint) == ("llm", "AUTH_DENIED", "v1:7")
+    assert (letter.status_code, letter.pages, letter.policy) == (403, True, "criticizer")
     assert (letter.first_failure_at, letter.last_failure_at) == (NOW, NOW + 1)
+
+
+def test_a_dead_letter_whose_texts_were_pruned_is_told_without_them(reader, rows):
+    rows.letter(1, "resolved")
+    rows.sql("DELETE FROM dead_letter_texts")
+    letter = reader.dead_letter_of(1)
+    assert (letter.state, letter.error_class) == ("resolved", "AUTH_DENIED")
+    assert letter.message == letter.last_stack == letter.sanitized_context == letter.reason == letter.policy == ""
 
 
 def test_endings_tell_the_result_or_what_went_wrong(reader, rows):
     rows.ended(1, result=b"7")
     rows.ended(2, "dead_letter", reason="non_retryable")
-    rows.letter(2, message="first")
-    rows.letter(2, fence=2, message="again", error_class="AUTH_DENIED")
+    rows.attempt(2, message="first", error_class="NETWORK_TIMEOUT")
+    rows.letter(2, message="again", error_class="AUTH_DENIED")
     rows.ended(3, "skipped")
     rows.attempt(3, message="odd", error_class="SCHEMA_INVALID", decision="park", retry_at=None)
     rows.queued(4)

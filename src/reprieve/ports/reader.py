@@ -236,7 +236,7 @@ class Reader(Protocol):
         ...
 
     def dead_letter_of(self, job_id: int) -> DeadLetterView | None:
-        """The latest dead letter of a job."""
+        """The dead letter of a job; its texts are empty once it was pruned."""
         ...
 
     def endings(self, job_ids: Sequence[int]) -> Sequence[Ending]:

@@ -19,8 +19,10 @@ from reprieve.adapters.sql.tables import (
     meta,
     outcomes,
     queue,
+    revisions,
 )
 from reprieve.adapters.sql.views import jobs_of_subject
+from reprieve.core.lifecycle import LetterState
 from reprieve.errors import SchemaError, UsageError
 from reprieve.ports.reader import Pruned, SchemaView
 
@@ -29,9 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-_CLOSED: Final = ("resolved", "discarded")
-"""The states of a dead letter that needs nothing any more."""
-_OF_A_JOB: Final = (memos.c.job_id, attempts.c.job_id, checkpoints.c.job_id, outcomes.c.job_id, jobs.c.id)
+_OF_A_JOB: Final = (*(each.c.job_id for each in (memos, attempts, checkpoints, revisions, outcomes)), jobs.c.id)
 _AT_ONCE: Final = 500
 _NAMED: Final = 20
 """Ids in one statement, and in one message."""
@@ -92,6 +92,7 @@ class SqlKeeper:
             for some in _chunks(ids):
                 connection.execute(update(outcomes).where(outcomes.c.job_id.in_(some)).values(result=None))
                 connection.execute(update(checkpoints).where(checkpoints.c.job_id.in_(some)).values(result=None))
+                connection.execute(update(revisions).where(revisions.c.job_id.in_(some)).values(payload=None))
                 connection.execute(delete(memos).where(memos.c.job_id.in_(some)))
             return len(ids)
 
@@ -106,13 +107,16 @@ class SqlKeeper:
 
 
 def _pinned(connection: Connection, ids: Sequence[int]) -> set[int]:
-    """Those whose dead letter is still open."""
+    """Those whose dead letter is still open; the others' are held, so that nobody reopens one meanwhile."""
     if not ids:
         return set()
-    nearby = select(dead_letters.c.job_id).where(
-        dead_letters.c.job_id.between(ids[0], ids[-1]), dead_letters.c.state.not_in(_CLOSED)
+    nearby = (
+        select(dead_letters.c.job_id, dead_letters.c.state)
+        .where(dead_letters.c.job_id.between(ids[0], ids[-1]))
+        .order_by(dead_letters.c.id)
+        .with_for_update(read=True)
     )
-    return set(connection.scalars(nearby))
+    return {row.job_id for row in connection.execute(nearby) if not LetterState(row.state).closed}
 
 
 def _refuse_open(connection: Connection, ids: Sequence[int]) -> None:

@@ -73,9 +73,9 @@ class SqlReader:
         return [AttemptView(**values) for values in self._values(of_job.order_by(attempts.c.id))]
 
     def dead_letter_of(self, job_id: int) -> DeadLetterView | None:
-        """The latest dead letter of a job."""
-        of_job = select(*_columns(dead_letters, DeadLetterView, id="letter_id")).where(dead_letters.c.job_id == job_id)
-        found = self._values(of_job.order_by(dead_letters.c.id.desc()).limit(1))
+        """The dead letter of a job; its texts are empty once it was pruned."""
+        of_letter = select(*(views.LETTER[name] for name in DeadLetterView.__slots__)).select_from(views.FROM_LETTERS)
+        found = self._values(of_letter.where(dead_letters.c.job_id == job_id))
         return DeadLetterView(**found[0]) if found else None
 
     def endings(self, job_ids: Sequence[int]) -> Sequence[Ending]:

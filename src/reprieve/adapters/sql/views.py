@@ -6,13 +6,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, case, func, literal, null, or_, select, text, union_all
 
-from reprieve.adapters.sql.tables import attempts, checkpoints, dead_letters, jobs, outcomes, queue, workers
+from reprieve.adapters.sql.tables import (
+    attempts,
+    checkpoints,
+    dead_letter_groups,
+    dead_letter_texts,
+    dead_letters,
+    jobs,
+    outcomes,
+    queue,
+    workers,
+)
 from reprieve.core.lifecycle import JobStatus
 from reprieve.ports.intents import Counters, QueueState
 from reprieve.ports.reader import Ending, JobFilter, JobView, StageRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, CompoundSelect, Select
     from sqlalchemy.engine import Connection, Row
@@ -63,6 +73,20 @@ JOB: Final = (
     func.length(jobs.c.payload).label("payload_size"),
     func.coalesce(outcomes.c.ended_by, queue.c.cancelled_by).label("ended_by"),
 )
+LETTER: Final[Mapping[str, ColumnElement[Any]]] = {
+    **{column.name: column for column in dead_letters.c},
+    "letter_id": dead_letters.c.id.label("letter_id"),
+    **{name: dead_letter_groups.c[name] for name in ("pipeline", "stage", "error_class", "category", "fingerprint")},
+    # Pruning takes the texts along.
+    **{
+        name: func.coalesce(dead_letter_texts.c[name], "").label(name)
+        for name in ("message", "last_stack", "sanitized_context", "reason", "policy")
+    },
+}
+"""What there is to be told of a dead letter, by name."""
+FROM_LETTERS: Final = dead_letters.join(
+    dead_letter_groups, dead_letter_groups.c.id == dead_letters.c.group_id
+).outerjoin(dead_letter_texts, dead_letter_texts.c.letter_id == dead_letters.c.id)
 FROM_JOBS: Final = jobs.outerjoin(queue, queue.c.job_id == jobs.c.id).outerjoin(
     outcomes, outcomes.c.job_id == jobs.c.id
 )
@@ -206,14 +230,12 @@ def read_endings(connection: Connection, job_ids: Sequence[int]) -> Iterator[End
     dead = [row.job_id for row in rows if row.status == JobStatus.DEAD_LETTER]
     skipped = [row.job_id for row in rows if row.status == JobStatus.SKIPPED]
     failures: dict[int, tuple[str, str]] = {}
-    for ids, table in ((dead, dead_letters), (skipped, attempts)):
-        if ids:
-            latest = (
-                select(table.c.job_id, table.c.error_class, table.c.message)
-                .where(table.c.job_id.in_(ids))
-                .order_by(table.c.id)  # the last one stays in the mapping
-            )
-            failures |= {row.job_id: (row.error_class, row.message) for row in connection.execute(latest)}
+    buried = select(LETTER["job_id"], LETTER["error_class"], LETTER["message"]).select_from(FROM_LETTERS)
+    tried = select(attempts.c.job_id, attempts.c.error_class, attempts.c.message).order_by(attempts.c.id)
+    for ids, told, job_id in ((dead, buried, dead_letters.c.job_id), (skipped, tried, attempts.c.job_id)):
+        if ids:  # the last one stays in the mapping
+            found = connection.execute(told.where(job_id.in_(ids)))
+            failures |= {row.job_id: (row.error_class, row.message) for row in found}
     for row in rows:
         error_class, message = failures.get(row.job_id, (None, None))
         yield Ending(
