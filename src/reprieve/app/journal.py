@@ -36,6 +36,7 @@ _T = TypeVar("_T")
 _WrittenIntent = TypeVar(
     "_WrittenIntent",
     i.Checkpoint, i.Finish, i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop,
+    i.Begin, i.End, i.Correct,
 )  # fmt: skip
 
 
@@ -117,7 +118,10 @@ class Journal:
     def ask(self, intent: i.Renew, *, patience: float | None = None) -> Future[i.Renewed]: ...
     @overload
     def ask(
-        self, intent: i.Register | i.Wake | i.Settle | i.Gather | i.Enlist, *, patience: float | None = None
+        self,
+        intent: i.Register | i.Wake | i.Settle | i.Gather | i.Enlist | i.WakeDelivered,
+        *,
+        patience: float | None = None,
     ) -> Future[int]: ...
     @overload
     def ask(
@@ -125,6 +129,8 @@ class Journal:
     ) -> Future[bool]: ...
     @overload
     def ask(self, intent: i.Remedy | i.Replay, *, patience: float | None = None) -> Future[i.Remedied]: ...
+    @overload
+    def ask(self, intent: i.Prepare, *, patience: float | None = None) -> Future[i.Prepared]: ...
     @overload
     def ask(self, intent: i.Launch, *, patience: float | None = None) -> Future[i.Launched | None]: ...
     @overload

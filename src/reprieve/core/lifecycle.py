@@ -199,3 +199,97 @@ def letter_after(state: LetterState, *events: LetterEvent) -> LetterState:
 def after_another_death(*, before: str, error_class: str, retryable: bool) -> LetterEvent:
     """What another failure of a replayed job means: the same class, not retryable, is for engineering (CRIT-5.6)."""
     return LetterEvent.RELAPSE if error_class == before and not retryable else LetterEvent.FAIL
+
+
+class DeliveryStatus(StrEnum):
+    """What is known about telling one recipient."""
+
+    PENDING = "pending"
+    """Nothing of it has reached the provider, for all that is known: it may be sent."""
+    SENDING = "sending"
+    """Somebody is at it, or was when its process ended."""
+    SENT = "sent"
+    FAILED = "failed"
+    """Refused for good; a person, or a replay of its job, may try again."""
+    UNCERTAIN = "uncertain"
+    """It may have been taken: nobody sends it again before the provider was asked."""
+    RECONCILING = "reconciling"
+    """The provider is being asked, or has to be."""
+    HELD = "held"
+    """What became of it cannot be known: a person decides."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to be found out."""
+        return self in {DeliveryStatus.SENT, DeliveryStatus.FAILED}
+
+
+class DeliveryEvent(StrEnum):
+    """What can happen to a delivery."""
+
+    BEGIN = "begin"
+    """Somebody is about to hand it to the provider; on disk before the first byte leaves."""
+    ACCEPT = "accept"
+    """The provider has taken it."""
+    PUT_OFF = "put_off"
+    """It is known not to have been processed; another try may help."""
+    REFUSE = "refuse"
+    """It is known not to have been processed, and never will be."""
+    DOUBT = "doubt"
+    """It may have been processed."""
+    LOOK = "look"
+    """Somebody is about to ask the provider."""
+    FIND = "find"
+    """The provider has it: backfilled."""
+    MISS = "miss"
+    """The provider definitely does not have it: cleared, and to be sent."""
+    HOLD = "hold"
+    CONFIRM = "confirm"
+    """A person says that it was received."""
+    RESEND = "resend"
+    """A person, or the replay of its job, asks for it to be sent again."""
+    GIVE_UP = "give_up"
+    """A person says that it shall not be sent."""
+
+
+def _delivery_table() -> dict[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus]:
+    status, event = DeliveryStatus, DeliveryEvent
+    return {
+        (status.PENDING, event.BEGIN): status.SENDING,
+        (status.UNCERTAIN, event.BEGIN): status.SENDING,
+        (status.RECONCILING, event.BEGIN): status.SENDING,
+        (status.SENDING, event.BEGIN): status.SENDING,
+        (status.SENDING, event.ACCEPT): status.SENT,
+        (status.SENDING, event.PUT_OFF): status.PENDING,
+        (status.SENDING, event.REFUSE): status.FAILED,
+        (status.SENDING, event.DOUBT): status.UNCERTAIN,
+        (status.SENDING, event.LOOK): status.RECONCILING,
+        (status.UNCERTAIN, event.LOOK): status.RECONCILING,
+        (status.RECONCILING, event.LOOK): status.RECONCILING,
+        (status.HELD, event.LOOK): status.RECONCILING,
+        (status.SENT, event.LOOK): status.RECONCILING,
+        (status.RECONCILING, event.FIND): status.SENT,
+        (status.RECONCILING, event.MISS): status.PENDING,
+        (status.RECONCILING, event.DOUBT): status.RECONCILING,
+        (status.SENDING, event.HOLD): status.HELD,
+        (status.UNCERTAIN, event.HOLD): status.HELD,
+        (status.RECONCILING, event.HOLD): status.HELD,
+        (status.SENT, event.HOLD): status.HELD,
+        (status.HELD, event.CONFIRM): status.SENT,
+        (status.HELD, event.RESEND): status.PENDING,
+        (status.HELD, event.GIVE_UP): status.FAILED,
+        (status.FAILED, event.RESEND): status.PENDING,
+        (status.FAILED, event.CONFIRM): status.SENT,
+        (status.PENDING, event.GIVE_UP): status.FAILED,
+    }
+
+
+DELIVERY_TRANSITIONS: Final[Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus]] = _delivery_table()
+
+
+def delivery_after(status: DeliveryStatus, event: DeliveryEvent) -> DeliveryStatus:
+    """What a delivery is after an event."""
+    try:
+        return DELIVERY_TRANSITIONS[status, event]
+    except KeyError:
+        raise IllegalTransitionError("delivery", status, event) from None

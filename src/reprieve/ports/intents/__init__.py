@@ -5,7 +5,7 @@ leased under that very fence; else it changes nothing and answers `STALE`. All t
 store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized; all bytes are stored as given.
 
     states.py      where a job stands, what became of an intent, how often a stage was tried
-    submitting.py  claiming.py  reporting.py  operating.py  workers.py  letters.py
+    submitting.py  claiming.py  reporting.py  operating.py  workers.py  letters.py  delivering.py
 """
 
 from __future__ import annotations
@@ -13,6 +13,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reprieve.ports.intents.claiming import Claim, Claimed, Lease, Promote, Promoted, StoredResult
+from reprieve.ports.intents.delivering import (
+    Begin,
+    Correct,
+    DeliveryAttempt,
+    DeliveryRecord,
+    Draft,
+    End,
+    Prepare,
+    Prepared,
+    WakeDelivered,
+)
 from reprieve.ports.intents.letters import (
     Enlist,
     Gather,
@@ -55,6 +66,7 @@ __all__ = [
     "Answer",
     "AttemptRecord",
     "Await",
+    "Begin",
     "Bury",
     "Cancel",
     "Cancelled",
@@ -63,8 +75,14 @@ __all__ = [
     "Claimed",
     "Close",
     "Complete",
+    "Correct",
     "Counters",
     "DeadLetterRecord",
+    "DeliveryAttempt",
+    "DeliveryIntent",
+    "DeliveryRecord",
+    "Draft",
+    "End",
     "Enlist",
     "Finish",
     "Gather",
@@ -80,6 +98,8 @@ __all__ = [
     "Lost",
     "LostWorker",
     "Pause",
+    "Prepare",
+    "Prepared",
     "Probe",
     "Promote",
     "Promoted",
@@ -107,15 +127,17 @@ __all__ = [
     "Submitted",
     "VersionTooLow",
     "Wake",
+    "WakeDelivered",
     "WorkerIntent",
     "Written",
 ]
 
 LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
+DeliveryIntent = Prepare | Begin | End | Correct | WakeDelivered
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
 StageIntent = Pause | Resume | Hold | Close | Probe
 WorkerIntent = Register | Renew | Leave | Lost
-Intent = Submit | Claim | Promote | Wake | JobIntent | LetterIntent | StageIntent | WorkerIntent
+Intent = Submit | Claim | Promote | Wake | JobIntent | LetterIntent | DeliveryIntent | StageIntent | WorkerIntent
 Answer = (
     Submitted
     | KeyTaken
@@ -140,8 +162,12 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Renew: Renewed,
     **dict.fromkeys((Remedy, Replay), Remedied),
     Launch: (Launched, type(None)),
-    **dict.fromkeys((Register, Wake, Settle, Gather, Enlist), int),
+    Prepare: Prepared,
+    **dict.fromkeys((Register, Wake, Settle, Gather, Enlist, WakeDelivered), int),
     **dict.fromkeys((Pause, Resume, Hold, Close, Probe, Leave, Lost, Steer), bool),
-    **dict.fromkeys((Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop), Written),
+    **dict.fromkeys(
+        (Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop, Begin, End, Correct),
+        Written,
+    ),
 }
 """Which answer each intent gets; the conformance suite holds every store to it."""

@@ -23,6 +23,7 @@ from reprieve.adapters.sql.tables.dead_letters import (
     dead_letter_texts,
     dead_letters,
 )
+from reprieve.adapters.sql.tables.deliveries import deliveries, delivery_attempts
 from reprieve.adapters.sql.tables.jobs import (
     attempts,
     checkpoints,
@@ -49,6 +50,8 @@ __all__ = [
     "dead_letter_hours",
     "dead_letter_texts",
     "dead_letters",
+    "deliveries",
+    "delivery_attempts",
     "jobs",
     "memos",
     "meta",
@@ -66,5 +69,6 @@ AS_GIVEN: Final = {
     "outcomes": ("result",),
     "checkpoints": ("result",),
     "memos": ("key", "value"),
+    "deliveries": ("changelist_id", "recipient", "body"),
 }
 """Columns that hold what users gave, as they gave it."""

@@ -1,0 +1,180 @@
+"""Telling people once: what to do about a delivery, decided from its row, the phase it got to, and what its provider can do.
+
+A delivery that may have reached its provider is never sent again before the provider was asked, or unless the provider
+itself drops the second one; where it can do neither, a person decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from reprieve.core.failure import ErrorClass
+from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus
+
+if TYPE_CHECKING:
+    from reprieve.core.failure import Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What a provider can do about duplicates; times in seconds."""
+
+    key_window: float | None = None
+    """How long it drops a second message with the same key; None: it takes no key."""
+    looks_up: bool = False
+    """Whether it can be asked if it has a message."""
+    lag: float = 0.0
+    """How long after a message was taken a look-up may still miss it."""
+    retention: float | None = None
+    """How long a look-up can find it; None: for ever."""
+    send_timeout: float = 30.0
+    """How long a send may take before it is given up."""
+
+
+class Phase(StrEnum):
+    """How far a send had got when it failed."""
+
+    BEFORE = "before"
+    """Nothing of the message had been handed over."""
+    DURING = "during"
+    """Some or all of it had, and no answer was there."""
+    REJECTED = "rejected"
+    """The provider has said that it did not take it."""
+
+
+class Found(StrEnum):
+    """What a look-up found."""
+
+    FOUND = "found"
+    ABSENT = "absent"
+    """The provider says that it does not have it."""
+    UNKNOWN = "unknown"
+    """It did not say."""
+    DUPLICATE = "duplicate"
+    """It has it more than once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A delivery's row, as far as it decides what to do."""
+
+    status: DeliveryStatus
+    notified: bool
+    """`notified_at` is set."""
+    evidence: bool
+    """There is a `notification_id`, or a look-up found it, or a person confirmed it."""
+    attempts: int
+    """Sends that were begun."""
+    first_sent_at: float | None
+    last_sent_at: float | None
+    """When the latest send was begun."""
+    leased_until: float | None
+    """Somebody is at it until then."""
+    not_before: float | None
+    lookups: int
+    """Since the latest send."""
+
+
+class Act(StrEnum):
+    """What to do about a delivery now."""
+
+    NOTHING = "nothing"
+    SEND = "send"
+    LOOK_UP = "look_up"
+    WAIT = "wait"
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What to do, until when to wait, and why."""
+
+    act: Act
+    at: float | None = None
+    reason: str = ""
+
+
+_MARGIN: Final = 0.1
+"""Of a provider's window that is not relied on: its clock is not ours."""
+_LONGEST_WAIT: Final = 900.0
+_FIRST_WAIT: Final = 1.0
+
+
+def next_act(row: Standing, can: Capability, now: float) -> Next:
+    """What to do about a delivery now; never a second send that the provider could not drop or deny."""
+    if row.leased_until is not None and now < row.leased_until:
+        return Next(Act.WAIT, row.leased_until, "somebody is at it")
+    match row.status:
+        case DeliveryStatus.FAILED | DeliveryStatus.HELD:
+            return Next(Act.NOTHING)
+        case DeliveryStatus.SENT if row.notified and row.evidence:
+            return Next(Act.NOTHING)
+        case DeliveryStatus.PENDING if row.not_before is not None and now < row.not_before:
+            return Next(Act.WAIT, row.not_before, "put off")
+        case DeliveryStatus.PENDING:
+            return Next(Act.SEND)
+        case _:
+            return _reconcile(row, can, now)
+
+
+def _reconcile(row: Standing, can: Capability, now: float) -> Next:
+    """It may have reached the provider, or is said to have without evidence."""
+    sent_at = now if row.last_sent_at is None else row.last_sent_at
+    due = max(sent_at + can.send_timeout + can.lag, 0.0 if row.not_before is None else row.not_before)
+    if row.last_sent_at is not None and now < due:
+        return Next(Act.WAIT, due, "the provider may not show it yet")
+    if can.looks_up and (can.retention is None or now < sent_at + can.retention * (1 - _MARGIN)):
+        return Next(Act.LOOK_UP)
+    if not row.notified and _is_dropped_twice(row, can, now):
+        return Next(Act.SEND, reason="the provider drops a second one with the same key")
+    if can.looks_up:
+        return Next(Act.HOLD, reason="the provider can no longer be asked: too long ago")
+    return Next(Act.HOLD, reason="the provider can neither be asked nor drops a second one")
+
+
+def _is_dropped_twice(row: Standing, can: Capability, now: float) -> bool:
+    first = row.first_sent_at
+    return can.key_window is not None and first is not None and now < first + can.key_window * (1 - _MARGIN)
+
+
+def after_failed_send(failure: Failure, phase: Phase) -> DeliveryEvent:
+    """What a failed send means: judged by how far it got, not by the kind of exception."""
+    if phase is Phase.DURING:
+        return DeliveryEvent.DOUBT
+    return DeliveryEvent.PUT_OFF if failure.retryable else DeliveryEvent.REFUSE
+
+
+_NEVER_CONNECTED: Final = frozenset({ErrorClass.CONNECTION_REFUSED, ErrorClass.DNS_FAILURE})
+_CLIENT_ERRORS: Final = range(400, 500)
+_REQUEST_TIMEOUT: Final = 408
+
+
+def assumed_phase(failure: Failure) -> Phase:
+    """How far a send had got whose sender does not say: as far as it may have."""
+    if failure.error_class in _NEVER_CONNECTED:
+        return Phase.BEFORE
+    if failure.status_code in _CLIENT_ERRORS and failure.status_code != _REQUEST_TIMEOUT:
+        return Phase.REJECTED
+    return Phase.DURING
+
+
+def after_look_up(found: Found, row: Standing, can: Capability, now: float) -> tuple[DeliveryEvent, Next]:
+    """What an answer means, and what comes next."""
+    if found in {Found.FOUND, Found.DUPLICATE}:
+        return DeliveryEvent.FIND, Next(Act.NOTHING)
+    if found is Found.ABSENT:
+        return DeliveryEvent.MISS, Next(Act.SEND)
+    if not row.notified and _is_dropped_twice(row, can, now):
+        return DeliveryEvent.DOUBT, Next(Act.SEND, reason="the provider drops a second one with the same key")
+    wait = min(max(can.lag, _FIRST_WAIT) * 2.0**row.lookups, _LONGEST_WAIT)
+    sent_at = now if row.last_sent_at is None else row.last_sent_at
+    if row.lookups >= _MOST_LOOKUPS or (
+        can.retention is not None and now + wait >= sent_at + can.retention * (1 - _MARGIN)
+    ):
+        return DeliveryEvent.HOLD, Next(Act.HOLD, reason="the provider did not say whether it has it")
+    return DeliveryEvent.DOUBT, Next(Act.WAIT, now + wait, "the provider did not say; it is asked again")
+
+
+_MOST_LOOKUPS: Final = 20
