@@ -17,6 +17,7 @@
     │   ├── JobFailedError          it ended without a result: dead-lettered, skipped or cancelled
     │   └── JobTimeoutError         it is not over yet
     ├── IllegalTransitionError      a state does not lead there; nothing was changed
+    ├── RefusedError                an operator may not do that, or not yet: says what is missing; nothing was changed
     └── Verdict                     raised by users inside their own code
         ├── Retryable               "try this again": optionally when
         ├── Permanent               "no retry will help"
@@ -183,6 +184,10 @@ class IllegalTransitionError(ReprieveError):
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling, which calls the constructor with `args` otherwise."""
         return (IllegalTransitionError, (self.kind, self.state, self.event))
+
+
+class RefusedError(ReprieveError):
+    """An operator may not do that, or not yet: the message says what is missing, and how to supply it; nothing was changed."""
 
 
 class Verdict(ReprieveError):  # noqa: N818 - read where it is raised: `raise Retryable(...)`
