@@ -247,6 +247,10 @@ class DeadLetterReader(Protocol):
         """One; `count` counts all of its members."""
         ...
 
+    def fingerprints(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Those that begin so, in order; each once."""
+        ...
+
     def stats(self, *, now: float, window: float, pipeline: str | None = None) -> DeadLetterStats:
         """The figures; those on attempts are of all pipelines."""
         ...
