@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from random import random
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from reprieve.app.alerting import tell_escalation
 from reprieve.app.ingestion import PROFILE, judge_error, log_failure
 from reprieve.app.pipeline.rules import check_name
 from reprieve.app.pipeline.values import TypeCodec
@@ -69,7 +70,9 @@ class Items:
             view, trial = await asyncio.to_thread(self._trial, job, step, profile, judged, now)
             decision, intent = verdict(trial, judged, now=now, draw=chance, key=self.digest_key)
             after(view.status, _event(decision))
-            if await self.journal.ask(intent, patience=_PATIENCE) is not Written.STALE:
+            answer = await self.journal.ask(intent, patience=_PATIENCE)
+            if answer is not Written.STALE:
+                tell_escalation(intent, answer)
                 became = f"set aside as {decision.state}" if isinstance(decision, Park) else None
                 log_failure(agent_name, step, judged.failure, decision, intent.attempt.number, became=became)
                 return decision

@@ -13,6 +13,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
+from reprieve.app.alerting import tell_escalation
 from reprieve.app.worker.verdicts import Trial, log_decision, lost, verdict
 from reprieve.core.decide import RetryAt
 from reprieve.core.policy import Cause
@@ -71,7 +72,7 @@ async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) 
         await runner.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=now))
         return
     log_decision(trial, judged, decision)
-    await runner.journal.ask(intent)
+    tell_escalation(intent, await runner.journal.ask(intent))
 
 
 def _profile(pipelines: Mapping[str, Pipeline], lease: Lease, fallback: Profile) -> Profile:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve.app.alerting import tell_escalation
 from reprieve.app.pipeline.job import Job
 from reprieve.app.worker.verdicts import Trial, judge, judge_apart, log_decision, lost, verdict
 from reprieve.core.classify import is_passage
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from reprieve.app.worker.gates import Gates
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
-    from reprieve.ports.intents import Lease
+    from reprieve.ports.intents import Bury, Lease, Retry, SetAside
     from reprieve.ports.isolation import Isolator
 
 _LOG: Final = logging.getLogger("reprieve.worker")
@@ -321,7 +322,7 @@ class Runner:
             trial = replace(trial, proven=True)
             decision, intent = verdict(trial, judged, now=now, draw=self.draw(), key=self.digest_key)
             log_decision(trial, judged, decision)
-            await self._told(running.lease, await self.journal.ask(intent))
+            await self._decided(running.lease, intent)
             return
         failure = judged.failure
         if failure.error_class == ErrorClass.POLICY_REJECTED and self.accepted_before is not None:
@@ -337,7 +338,7 @@ class Runner:
             trial, judged, now=now, draw=self.draw(), key=self.digest_key, free=cost.free, not_before=cost.not_before
         )
         log_decision(trial, judged, decision)
-        await self._told(running.lease, await self.journal.ask(intent))
+        await self._decided(running.lease, intent)
 
     async def _stopped(self, running: Running, stage: Stage) -> None:
         """Somebody ended the stage: the one who asked, the worker that goes, or the lease; or the stage itself."""
@@ -360,7 +361,7 @@ class Runner:
             # Handing back what a deployment interrupts, or a cancellation, is no failure: it leaves a count, and no row.
             await self.release(lease, trial.counters.plus(Cause.DEPLOY))
             return
-        await self.journal.ask(intent)
+        tell_escalation(intent, await self.journal.ask(intent))
 
     async def release(self, lease: Lease, counters: Counters) -> None:
         """Hand a job back, to be claimed again at once."""
@@ -374,6 +375,12 @@ class Runner:
             lease,
             await self.journal.ask(Await(job_id=lease.job_id, fence=lease.fence, waits_on=waits_on, now=self.now())),
         )
+
+    async def _decided(self, lease: Lease, intent: Retry | Bury | SetAside) -> None:
+        """Have it written what becomes of a failed attempt."""
+        answer = await self.journal.ask(intent)
+        tell_escalation(intent, answer)
+        await self._told(lease, answer)
 
     async def _told(self, lease: Lease, answer: Written) -> None:
         """What the store made of it: usually just that; else the job is somebody else's, or is to be cancelled."""
