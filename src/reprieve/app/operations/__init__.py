@@ -1,8 +1,9 @@
 """What an operator can see and do: one service a noun, every change with its actor; all faces use these and nothing else.
 
-jobs.py       look, cancel, prune, erase
-stages.py     look, pause, resume
-database.py   whether the tables fit and nothing is orphaned; upgrading
+jobs.py           look, cancel, prune, erase
+dead_letters.py   look, triage, remediate, approve, replay, verify, resolve, escalate, discard, reopen, note, prune
+stages.py         look, pause, resume
+database.py       whether the tables fit and nothing is orphaned; upgrading
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reprieve.app.operations.asking import everybody
 from reprieve.app.operations.database import DatabaseOperations
+from reprieve.app.operations.dead_letters import DeadLetterOperations
 from reprieve.app.operations.jobs import JobOperations
+from reprieve.app.operations.settling import Settler
 from reprieve.app.operations.stages import StageOperations
 
 if TYPE_CHECKING:
-    from reprieve.app.operations.asking import OpenJournal
+    from reprieve.app.operations.asking import MayOverride, OpenJournal, Upkeep
     from reprieve.ports.clock import Clock
-    from reprieve.ports.reader import Keeper, Reader
+    from reprieve.ports.dead_letters import DeadLetterReader
+    from reprieve.ports.reader import Reader
 
-__all__ = ["DatabaseOperations", "JobOperations", "Operations", "StageOperations"]
+__all__ = ["DatabaseOperations", "DeadLetterOperations", "JobOperations", "Operations", "StageOperations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +32,28 @@ class Operations:
     """All services, by noun."""
 
     jobs: JobOperations
+    dead_letters: DeadLetterOperations
     stages: StageOperations
     database: DatabaseOperations
 
     @classmethod
-    def over(cls, reader: Reader, keeper: Keeper, journal: OpenJournal, *, clock: Clock) -> Operations:
+    def over(
+        cls,
+        reader: Reader,
+        letters: DeadLetterReader,
+        keeper: Upkeep,
+        journal: OpenJournal,
+        *,
+        clock: Clock,
+        may_override: MayOverride = everybody,
+    ) -> Operations:
         """Build them; `journal` is asked for only when something is to be changed."""
+        settle = Settler(letters, journal)
         return cls(
-            JobOperations(reader, keeper, journal, clock=clock),
-            StageOperations(reader, journal),
-            DatabaseOperations(reader, keeper),
+            jobs=JobOperations(reader, keeper, journal, settle=settle, clock=clock),
+            dead_letters=DeadLetterOperations(
+                reader, letters, keeper, journal, settle=settle, clock=clock, may_override=may_override
+            ),
+            stages=StageOperations(reader, journal),
+            database=DatabaseOperations(reader, keeper),
         )

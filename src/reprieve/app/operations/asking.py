@@ -1,13 +1,15 @@
-"""What the services share: how changes reach the store, who asked for them, and which names there are."""
+"""What the services share: how changes reach the store, who asked for them and why, and which names there are."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from reprieve.app.redaction import redact
 from reprieve.errors import UnknownNameError, UsageError
+from reprieve.ports.dead_letters import DeadLetterKeeper
+from reprieve.ports.reader import Keeper
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
     from reprieve.ports.reader import Reader
 
     OpenJournal = Callable[[], Awaitable[Journal]]
+    MayOverride = Callable[[str], bool]
+
+
+class Upkeep(Keeper, DeadLetterKeeper, Protocol):
+    """All upkeep there is."""
+
 
 AUDIT: Final = logging.getLogger("reprieve.operations")
 """Told of every change, with its actor."""
@@ -34,10 +42,16 @@ def actor_of(actor: str) -> str:
     return actor
 
 
-def reason_of(reason: str) -> str:
+def reason_of(reason: str, *, longest: int = _LONGEST_REASON) -> str:
     """A reason as it is kept: sanitized, then cut."""
     text = reason.encode("utf-8", "replace").decode().replace("\0", " ").strip()
-    return redact(text)[:_LONGEST_REASON]
+    return redact(text)[:longest]
+
+
+def everybody(actor: str) -> bool:
+    """Whether this one may: always."""
+    _ = actor
+    return True
 
 
 async def require_pipeline(reader: Reader, name: str) -> None:

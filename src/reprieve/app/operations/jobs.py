@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of, require_pipeline
 from reprieve.core.backoff import require_number, shown
-from reprieve.core.lifecycle import JobStatus
+from reprieve.core.lifecycle import JobStatus, LetterState
 from reprieve.errors import UnknownNameError, UsageError
 from reprieve.ports.intents import Cancel, Cancelled
 from reprieve.ports.reader import JobFilter, Pruned
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from reprieve.app.operations.asking import OpenJournal
+    from reprieve.app.operations.settling import Settler
     from reprieve.ports.clock import Clock
     from reprieve.ports.reader import (
         AttemptView,
@@ -74,8 +75,9 @@ class Progress:
 class JobOperations:
     """What an operator can see and do about jobs."""
 
-    def __init__(self, reader: Reader, keeper: Keeper, journal: OpenJournal, *, clock: Clock) -> None:
+    def __init__(self, reader: Reader, keeper: Keeper, journal: OpenJournal, *, settle: Settler, clock: Clock) -> None:
         self._reader, self._keeper, self._journal, self._clock = reader, keeper, journal, clock
+        self._settle = settle
 
     async def list(self, wanted: JobFilter = JobFilter()) -> Sequence[JobView]:  # noqa: B008 - frozen
         """The newest first; page on with `after`."""
@@ -92,7 +94,7 @@ class JobOperations:
         job = await asyncio.to_thread(self._reader.job, job_id)
         if job is None:
             raise UnknownNameError("job", str(job_id))
-        return await asyncio.to_thread(self._detail, job)
+        return await self._detail(job)
 
     async def find(self, idempotency_key: str) -> JobDetail:
         """The job that was submitted under this key, with its history."""
@@ -101,7 +103,7 @@ class JobOperations:
         job = await asyncio.to_thread(self._reader.job_by_key, idempotency_key)
         if job is None:
             raise UnknownNameError("job", idempotency_key)
-        return await asyncio.to_thread(self._detail, job)
+        return await self._detail(job)
 
     async def payload(self, job_id: int) -> bytes | None:
         """A job's payload as it was given: shown only where somebody asks for this very thing."""
@@ -185,7 +187,15 @@ class JobOperations:
         AUDIT.info("%s erased a subject with %d jobs", actor, count)
         return count
 
-    def _detail(self, job: JobView) -> JobDetail:
+    async def _detail(self, job: JobView) -> JobDetail:
+        found = await asyncio.to_thread(self._look, job)
+        letter = found.dead_letter
+        if letter is None or not job.status.over or letter.state != LetterState.REPLAYING:
+            return found
+        await self._settle()
+        return await asyncio.to_thread(self._look, job)
+
+    def _look(self, job: JobView) -> JobDetail:
         reader = self._reader
         return JobDetail(
             job=job,
