@@ -2,6 +2,7 @@
 
 jobs.py           look, cancel, prune, erase
 dead_letters.py   look, triage, remediate, approve, replay, verify, resolve, escalate, discard, reopen, note, prune
+campaigns.py      replay whole groups: start, look, watch, pause, resume, cancel
 stages.py         look, pause, resume
 database.py       whether the tables fit and nothing is orphaned; upgrading
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reprieve.app.operations.asking import everybody
+from reprieve.app.operations.campaigns import CampaignOperations
 from reprieve.app.operations.database import DatabaseOperations
 from reprieve.app.operations.dead_letters import DeadLetterOperations
 from reprieve.app.operations.jobs import JobOperations
@@ -24,7 +26,14 @@ if TYPE_CHECKING:
     from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.reader import Reader
 
-__all__ = ["DatabaseOperations", "DeadLetterOperations", "JobOperations", "Operations", "StageOperations"]
+__all__ = [
+    "CampaignOperations",
+    "DatabaseOperations",
+    "DeadLetterOperations",
+    "JobOperations",
+    "Operations",
+    "StageOperations",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,7 @@ class Operations:
 
     jobs: JobOperations
     dead_letters: DeadLetterOperations
+    campaigns: CampaignOperations
     stages: StageOperations
     database: DatabaseOperations
 
@@ -54,6 +64,7 @@ class Operations:
             dead_letters=DeadLetterOperations(
                 reader, letters, keeper, journal, settle=settle, clock=clock, may_override=may_override
             ),
+            campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may_override),
             stages=StageOperations(reader, journal),
             database=DatabaseOperations(reader, keeper),
         )
