@@ -228,3 +228,16 @@ class Permanent(Verdict):
 
 class NeedsReview(Verdict):
     """Raise it to hand the work to a person."""
+
+
+class Wait(Verdict):
+    """Raised to give the lease back and wait, costing nothing, until what it waits on is settled."""
+
+    def __init__(self, on: str) -> None:
+        """Say what it waits on."""
+        super().__init__(f"waits on {on}")
+        self.on = on
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (Wait, (self.on,))

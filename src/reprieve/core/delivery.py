@@ -122,8 +122,11 @@ def next_act(row: Standing, can: Capability, now: float) -> Next:
 def _reconcile(row: Standing, can: Capability, now: float) -> Next:
     """It may have reached the provider, or is said to have without evidence."""
     sent_at = now if row.last_sent_at is None else row.last_sent_at
-    due = max(sent_at + can.send_timeout + can.lag, 0.0 if row.not_before is None else row.not_before)
-    if row.last_sent_at is not None and now < due:
+    due = 0.0 if row.not_before is None else row.not_before
+    if row.status is DeliveryStatus.SENDING:
+        # Whoever began it has not said that it ended: it may still be at it until its time is over.
+        due = max(due, sent_at + can.send_timeout + can.lag)
+    if now < due:
         return Next(Act.WAIT, due, "the provider may not show it yet")
     if can.looks_up and (can.retention is None or now < sent_at + can.retention * (1 - _MARGIN)):
         return Next(Act.LOOK_UP)

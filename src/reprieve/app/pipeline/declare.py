@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from reprieve.core.policy import Profile
+    from reprieve.ports.sending import Sender
 
 F = TypeVar("F", bound=Callable[Concatenate[Job[Any], ...], Any])
 U = TypeVar("U", bound=Upgrade)
@@ -83,6 +84,7 @@ class Pipeline:
         max_result: int = 16_777_216,
         supersede: bool = False,
         breaker: Breaker | None = Breaker(),  # noqa: B008 - frozen
+        senders: Iterable[Sender] = (),
     ) -> None:
         """Take how failures are treated, unless a stage says otherwise, and the most bytes of a payload and of a result."""
         self.name = check_name("pipeline", name)
@@ -95,6 +97,8 @@ class Pipeline:
         if not (breaker is None or isinstance(breaker, Breaker)):
             raise UsageError(f"breaker= takes a Breaker or None, not {type(breaker).__name__}")
         self.breaker = breaker
+        self.senders = _by_name(senders)
+        """What its stages deliver by, and what a sweep asks after what they left in doubt."""
         self.stages: tuple[Stage, ...] = ()
         self._by_name: dict[str, Stage] = {}
         self._upgrades: dict[str, Upgrade] = {}
@@ -281,3 +285,12 @@ def _source(function: Upgrade) -> str:
         return inspect.getsource(function)
     except (OSError, TypeError):  # typed in, or not a function
         return getattr(function, "__qualname__", type(function).__qualname__)
+
+
+def _by_name(senders: Iterable[Sender]) -> dict[str, Sender]:
+    named: dict[str, Sender] = {}
+    for sender in senders:
+        name = check_name("sender", sender.name)
+        if named.setdefault(name, sender) is not sender:
+            raise UsageError(f"two senders of one pipeline are named {name!r}")
+    return named

@@ -17,7 +17,7 @@ from reprieve.core.classify import is_passage
 from reprieve.core.decide import RetryAt
 from reprieve.core.failure import ErrorClass
 from reprieve.core.policy import Cause
-from reprieve.errors import Misfit, ReprieveError, StoreRefusedError
+from reprieve.errors import Misfit, ReprieveError, StoreRefusedError, Wait
 from reprieve.ports.intents import Await, Checkpoint, Counters, Finish, Release, Remember, Stop, StoredResult, Written
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reprieve.core.policy import Profile
     from reprieve.ports.intents import Bury, Lease, Retry, SetAside
     from reprieve.ports.isolation import Isolator
+    from reprieve.ports.sending import Sender
 
 _LOG: Final = logging.getLogger("reprieve.worker")
 _UNTRIED: Final = Counters()
@@ -69,7 +70,9 @@ class Running:
         "now",
         "opened_at",
         "probe",
+        "profile",
         "release",
+        "senders",
         "stage",
         "started_at",
         "task",
@@ -88,6 +91,9 @@ class Running:
         self.lease, self.journal, self.now, self.loop, self.release, self.probe = (
             lease, runner.journal, runner.now, loop, release, probe,
         )  # fmt: skip
+        pipeline = runner.pipelines.get(lease.pipeline)
+        self.senders: Mapping[str, Sender] = {} if pipeline is None else pipeline.senders
+        self.profile = runner.fallback if pipeline is None else pipeline.profile
         self.task: asyncio.Task[None] | None = None
         self.why: Why | None = None
         self.job: Job[Any] | None = None
@@ -184,6 +190,9 @@ class Runner:
                 "job %d waits for a person, as the store does not take what became of it: %s", lease.job_id, refused
             )
             await self._wait_on(lease, "review:refused")
+        except Wait as wait:
+            running.free_slot()
+            await self._wait_on(lease, wait.on)
         except LeaseLostError:
             _LOG.warning("job %d was taken over by another worker", lease.job_id)
         finally:
@@ -247,7 +256,7 @@ class Runner:
         if running.why is not None:
             await self._stopped(running, stage)
             return None
-        running.calling = True
+        running.calling, running.profile = True, stage.profile
         running.in_thread = not (stage.asynchronous or stage.isolated)
         try:
             value = await self._call(stage, job, arguments)
@@ -257,7 +266,7 @@ class Runner:
             running.calling = False
             await self.release(lease, running.counters.plus(Cause.DEPLOY))
             raise
-        except LeaseLostError:
+        except (LeaseLostError, Wait):
             raise
         except BaseException as exc:
             running.calling = False

@@ -87,6 +87,9 @@ class Begin:
     event: DeliveryEvent
     now: float
     until: float
+    """The lease."""
+    not_before: float | None = None
+    """Written to the row: when a sweep may look at it, should whoever began it end here."""
 
 
 @value
@@ -128,8 +131,8 @@ class End:
 class Correct:
     """What a person, or the sweep, says about a delivery that nobody is at: CONFIRM, RESEND, GIVE_UP, HOLD or LOOK.
 
-    Applies while its fence is the one that was seen and its status allows the event. CONFIRM marks it as notified, with
-    the note as evidence.
+    Applies while its fence is the one that was seen, its lease is over and its status allows the event; the fence moves on
+    by one. CONFIRM marks it as notified, with the reason as evidence; RESEND clears what is marked, and `not_before`.
     """
 
     delivery_id: int

@@ -1,0 +1,273 @@
+"""One delivery through one send or one look-up: begun on disk, done, ended on disk in one guarded write."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from reprieve.app.judging import classify
+from reprieve.app.outbox.freezing import thaw
+from reprieve.app.redaction import redact
+from reprieve.core.classify import is_passage
+from reprieve.core.delivery import (
+    Act,
+    Found,
+    Next,
+    Phase,
+    Standing,
+    after_failed_send,
+    after_look_up,
+    assumed_phase,
+    next_act,
+)
+from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus, delivery_after
+from reprieve.ports.intents import Begin, Correct, DeliveryAttempt, End, Written
+from reprieve.ports.sending import Answer, Outgoing, Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reprieve.app.journal import Journal
+    from reprieve.app.profiles import ProfileLike
+    from reprieve.core.failure import Failure
+    from reprieve.ports.intents import DeliveryRecord
+    from reprieve.ports.sending import Sender
+
+ALERTS: Final = logging.getLogger("reprieve.alerts")
+_LOG: Final = logging.getLogger("reprieve.outbox")
+_MARGIN: Final = 5.0
+"""Seconds by which a lease outlasts the time that a send may take: for writing down what came of it."""
+_LONGEST_NOTE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Went:
+    """The row as it is after an act, and what went wrong."""
+
+    row: DeliveryRecord
+    error: BaseException | None = None
+    failure: Failure | None = None
+
+
+class Courier:
+    """Acts on deliveries through one journal; whoever calls it owns the decision to."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        now: Callable[[], float],
+        *,
+        profile: ProfileLike = "criticizer",
+        backoff: Callable[[int], float] | None = None,
+    ) -> None:
+        """Take how long to put off what failed, by the number of its attempt; None where a job's own retry sees to that."""
+        self._journal, self._now, self._profile, self._backoff = journal, now, profile, backoff
+
+    async def advance(self, row: DeliveryRecord, sender: Sender) -> Went:
+        """Take a delivery as far as it goes now."""
+        went = Went(row)
+        while True:
+            what = next_act(standing(went.row), sender.capability, self._now())
+            match what.act:
+                case Act.SEND:
+                    went = await self.send(went.row, sender)
+                case Act.LOOK_UP:
+                    went = await self.look_up(went.row, sender)
+                case Act.HOLD:
+                    went = Went(await self._hold(went.row, what))
+                case Act.NOTHING | Act.WAIT:
+                    return went
+            if went.error is not None or went.row.fence == row.fence:
+                return went  # it failed, or somebody else is at it
+            row = went.row
+
+    async def send(self, row: DeliveryRecord, sender: Sender) -> Went:
+        """Hand it to the provider: only after that is on disk, and marked only after the provider has taken it."""
+        message = thaw(row)
+        if message is None:
+            return Went(await self._hold(row, Next(Act.HOLD, reason="its body was erased")))
+        can, started = sender.capability, self._now()
+        begun = await self._begin(row, DeliveryEvent.BEGIN, lasts=can.send_timeout, lag=can.lag)
+        if begun is None:
+            return Went(row)
+        phases: list[Phase] = []
+        outgoing = Outgoing(
+            message=message,
+            token=row.token,
+            timeout=can.send_timeout,
+            prepared_at=row.created_at,
+            reached=phases.append,
+        )
+        try:
+            async with asyncio.timeout(can.send_timeout):
+                notification_id = await sender.send(outgoing)
+        except BaseException as exc:  # noqa: BLE001 - what was begun is ended, whatever ends it
+            return await self._failed(begun, exc, phases[-1] if phases else None, started, lag=can.lag)
+        attempt = self._attempt("send", begun, started, "accepted", notification_id=notification_id)
+        accepted = End(
+            delivery_id=row.delivery_id, fence=begun.fence, event=DeliveryEvent.ACCEPT, attempt=attempt,
+            notification_id=notification_id, notified_at=attempt.ended_at,
+        )  # fmt: skip
+        return Went(await self._end(begun, accepted))
+
+    async def _failed(
+        self, row: DeliveryRecord, exc: BaseException, phase: Phase | None, started: float, *, lag: float
+    ) -> Went:
+        """Write down what a send came to that raised; what ends the process ends it after that."""
+        passage = is_passage(exc)
+        failure = None if passage else classify(exc, profile=self._profile, stage="deliver", now=self._now())
+        if phase is None:
+            phase = Phase.DURING if failure is None else assumed_phase(failure)
+        if failure is not None:
+            event = after_failed_send(failure, phase)
+        else:
+            event = DeliveryEvent.DOUBT if phase is Phase.DURING else DeliveryEvent.PUT_OFF
+        said = "it was interrupted" if failure is None else failure.message
+        error_class = None if failure is None else failure.error_class
+        attempt = self._attempt("send", row, started, event.value, phase=phase, error_class=error_class, message=said)
+        ended = await self._end(
+            row,
+            End(
+                delivery_id=row.delivery_id, fence=row.fence, event=event, attempt=attempt,
+                reason=said if error_class is None else f"{error_class}: {said}"[:_LONGEST_NOTE],
+                not_before=self._not_before(event, row, failure, lag),
+            ),
+        )  # fmt: skip
+        if passage:
+            raise exc
+        return Went(ended, None if event is DeliveryEvent.DOUBT else exc, failure)
+
+    def _not_before(
+        self, event: DeliveryEvent, row: DeliveryRecord, failure: Failure | None, lag: float
+    ) -> float | None:
+        now = self._now()
+        if event is DeliveryEvent.DOUBT:
+            return now + lag
+        if event is not DeliveryEvent.PUT_OFF or self._backoff is None:
+            return None
+        asked = 0.0 if failure is None or failure.retry_after is None else failure.retry_after
+        return now + max(self._backoff(row.attempts), asked)
+
+    async def look_up(self, row: DeliveryRecord, sender: Sender) -> Went:
+        """Ask the provider whether it has it, and write down what that means."""
+        can, started = sender.capability, self._now()
+        claimed = row.notified_at is not None
+        begun = await self._begin(row, DeliveryEvent.LOOK, lasts=can.send_timeout, lag=0.0)
+        if begun is None:
+            return Went(row)
+        answer = await self._ask(begun, sender)
+        event, following = after_look_up(answer.found, standing(begun), can, self._now())
+        evidence = redact(answer.evidence)[:_LONGEST_NOTE] or f"look-up: {answer.found}"
+        attempt = self._attempt(
+            "look_up", begun, started, answer.found.value, message=evidence, notification_id=answer.notification_id
+        )
+        found = event is DeliveryEvent.FIND
+        sent_at = answer.sent_at if answer.sent_at is not None else attempt.ended_at
+        ended = await self._end(
+            begun,
+            End(
+                delivery_id=row.delivery_id, fence=begun.fence, event=event, attempt=attempt,
+                notification_id=(answer.notification_id or begun.notification_id) if found else None,
+                notified_at=(begun.notified_at or sent_at) if found else None,
+                evidence=evidence if found else None,
+                reason=_reason(answer, following),
+                not_before=following.at,
+            ),
+        )  # fmt: skip
+        if claimed and event is DeliveryEvent.MISS:
+            ALERTS.error(
+                "delivery %d was marked as sent, and its provider has no record: it is sent again", row.delivery_id
+            )
+        if answer.found is Found.DUPLICATE:
+            ALERTS.error("delivery %d is with its provider more than once: %s", row.delivery_id, evidence)
+        return Went(ended)
+
+    async def _ask(self, row: DeliveryRecord, sender: Sender) -> Answer:
+        question = Question(
+            recipient=row.recipient, token=row.token, notification_id=row.notification_id,
+            since=row.created_at if row.first_sent_at is None else row.first_sent_at, timeout=sender.capability.send_timeout,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(question.timeout):
+                return await sender.look_up(question)
+        except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a look-up, nothing is known by it
+            failure = classify(exc, profile=self._profile, stage="look_up", now=self._now())
+            return Answer.unknown(f"{failure.error_class}: {failure.message}")
+
+    async def _begin(
+        self, row: DeliveryRecord, event: DeliveryEvent, *, lasts: float, lag: float
+    ) -> DeliveryRecord | None:
+        now = self._now()
+        begin = Begin(
+            delivery_id=row.delivery_id, fence=row.fence, event=event, now=now, until=now + lasts + _MARGIN,
+            not_before=now + lasts + _MARGIN + lag,
+        )  # fmt: skip
+        if await self._journal.ask(begin) is not Written.APPLIED:
+            _LOG.info("delivery %d is somebody else's now", row.delivery_id)
+            return None
+        status = delivery_after(row.status, event)
+        begun = replace(row, status=status, fence=row.fence + 1, leased_until=begin.until, not_before=begin.not_before)
+        if event is not DeliveryEvent.BEGIN:
+            return begun
+        first = now if row.first_sent_at is None else row.first_sent_at
+        return replace(begun, attempts=row.attempts + 1, first_sent_at=first, last_sent_at=now, lookups=0)
+
+    async def _end(self, row: DeliveryRecord, end: End) -> DeliveryRecord:
+        if await self._journal.ask(end) is not Written.APPLIED:
+            _LOG.warning("delivery %d was taken over before its end was written: it is reconciled", row.delivery_id)
+            return row
+        status = delivery_after(row.status, end.event)
+        lookups = row.lookups + (row.status is DeliveryStatus.RECONCILING and end.event is DeliveryEvent.DOUBT)
+        ended = replace(
+            row, status=status, leased_until=None, not_before=end.not_before, reason=end.reason, lookups=lookups
+        )
+        if status is DeliveryStatus.SENT:
+            return replace(
+                ended, notification_id=end.notification_id, notified_at=end.notified_at, evidence=end.evidence
+            )
+        return replace(ended, notification_id=None, notified_at=None) if status is DeliveryStatus.PENDING else ended
+
+    async def _hold(self, row: DeliveryRecord, why: Next) -> DeliveryRecord:
+        event = DeliveryEvent.GIVE_UP if row.status is DeliveryStatus.PENDING else DeliveryEvent.HOLD
+        attempt = self._attempt("sweep", row, self._now(), delivery_after(row.status, event).value, message=why.reason)
+        correct = Correct(delivery_id=row.delivery_id, fence=row.fence, event=event, attempt=attempt, reason=why.reason)
+        if await self._journal.ask(correct) is not Written.APPLIED:
+            return row
+        ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, why.reason)
+        return replace(row, status=delivery_after(row.status, event), fence=row.fence + 1, reason=why.reason)
+
+    def _attempt(
+        self,
+        kind: str,
+        row: DeliveryRecord,
+        started: float,
+        answer: str,
+        *,
+        phase: Phase | None = None,
+        error_class: str | None = None,
+        message: str = "",
+        notification_id: str | None = None,
+    ) -> DeliveryAttempt:
+        return DeliveryAttempt(
+            kind=kind, number=row.attempts if kind == "send" else row.lookups + 1, started_at=started, ended_at=self._now(),
+            phase=None if phase is None else phase.value, answer=answer, error_class=error_class,
+            message=message[:_LONGEST_NOTE], notification_id=notification_id,
+        )  # fmt: skip
+
+
+def standing(row: DeliveryRecord) -> Standing:
+    """A row, as far as it decides what to do."""
+    return Standing(
+        status=row.status, notified=row.notified_at is not None,
+        evidence=row.notification_id is not None or row.evidence is not None, attempts=row.attempts,
+        first_sent_at=row.first_sent_at, last_sent_at=row.last_sent_at, leased_until=row.leased_until,
+        not_before=row.not_before, lookups=row.lookups,
+    )  # fmt: skip
+
+
+def _reason(answer: Answer, following: Next) -> str | None:
+    if answer.found is Found.DUPLICATE:
+        return "duplicate: the provider has it more than once"
+    return following.reason or None

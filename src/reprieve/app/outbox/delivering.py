@@ -1,0 +1,176 @@
+"""What a stage calls to tell people: rows first, then each recipient in the order send, then mark; and what it means for the job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+
+from reprieve.app.outbox.courier import Courier, Went
+from reprieve.app.outbox.freezing import freeze, token_of
+from reprieve.core.lifecycle import DeliveryStatus
+from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError, Wait
+from reprieve.ports.intents import Draft, Prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from reprieve.app.journal import Journal
+    from reprieve.app.pipeline.job import Job
+    from reprieve.core.policy import Profile
+    from reprieve.ports.intents import DeliveryRecord, Lease
+    from reprieve.ports.sending import Message, Sender
+
+_LOG: Final = logging.getLogger("reprieve.outbox")
+_AT_ONCE: Final = 10
+"""Recipients of one job that are served side by side."""
+_NAMED: Final = 3
+WAITS_ON: Final = "delivery:"
+
+
+@runtime_checkable
+class Desk(Protocol):
+    """Where a job that runs in a worker finds what it needs to deliver."""
+
+    journal: Journal
+    lease: Lease
+    now: Callable[[], float]
+    senders: Mapping[str, Sender]
+    profile: Profile
+    loop: asyncio.AbstractEventLoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """Who was told; for the result of a stage."""
+
+    sent: tuple[str, ...]
+    """Recipients that have been told, now or before."""
+    failed: tuple[str, ...] = ()
+    """Those that were not required, and could not be served."""
+
+
+async def deliver(
+    job: Job[Any],
+    messages: Iterable[Message],
+    *,
+    via: str | Sender,
+    subject: str | None = None,
+    version: int | None = None,
+) -> Delivered:
+    """Tell every recipient once, under (subject, recipient, version) of the job unless others are given.
+
+    Returns when every required recipient has been told. What failed for now is raised, so that the stage is tried again by
+    its policy; what is in doubt makes the job wait, costing nothing; who can never be told ends it as a dead letter once
+    everybody else has been served, and its replay serves only who is missing.
+    """
+    desk = _desk_of(job)
+    sender = _sender(desk, via)
+    changelist_id = job.subject if subject is None else subject
+    review_version = job.version if version is None else version
+    drafts = _drafts(messages, sender, changelist_id, review_version)
+    if not drafts:
+        return Delivered(sent=())
+    prepared = await desk.journal.ask(
+        Prepare(
+            job_id=desk.lease.job_id, fence=desk.lease.fence, changelist_id=changelist_id, review_version=review_version,
+            drafts=drafts, now=desk.now(),
+        )
+    )  # fmt: skip
+    if not prepared.rows:
+        raise Retryable("the job was taken over by another worker before its recipients were written down")
+    missing = {row.sender for row in prepared.rows} - set(desk.senders)
+    if missing:
+        raise UnknownNameError("sender of this pipeline", min(missing), tuple(desk.senders))
+    went = await _serve(desk, prepared.rows)
+    return _judge(job, went)
+
+
+def deliver_blocking(job: Job[Any], messages: Iterable[Message], *, via: str | Sender, **options: Any) -> Delivered:  # noqa: ANN401 - those of `deliver`
+    """`deliver` for plain functions, which run in a thread."""
+    coroutine = deliver(job, messages, via=via, **options)
+    return asyncio.run_coroutine_threadsafe(coroutine, _desk_of(job).loop).result()
+
+
+def _desk_of(job: Job[Any]) -> Desk:
+    desk: object = job.memory
+    if not isinstance(desk, Desk):
+        raise UsageError("only a job that a worker runs can deliver; in a test, run the pipeline inline")
+    return desk
+
+
+def _sender(desk: Desk, via: str | Sender) -> Sender:
+    name = via if isinstance(via, str) else via.name
+    known = desk.senders.get(name)
+    if known is None:
+        raise UnknownNameError("sender of this pipeline", name, tuple(desk.senders))
+    if not isinstance(via, str) and known is not via:
+        raise UsageError(f"the pipeline knows another sender as {name!r}: declare this one with senders=[...]")
+    return known
+
+
+def _drafts(messages: Iterable[Message], sender: Sender, changelist_id: str, review_version: int) -> tuple[Draft, ...]:
+    """One for each recipient, in its one normal form."""
+    drafts: dict[str, Draft] = {}
+    first: dict[str, Message] = {}
+    for message in messages:
+        body = freeze(message)
+        recipient = sender.address(message.recipient)
+        plain = replace(message, recipient="")
+        if first.setdefault(recipient, plain) != plain:
+            raise UsageError("two messages of one delivery are for the same recipient, and differ")
+        drafts[recipient] = Draft(
+            recipient=recipient, sender=sender.name, token=token_of(changelist_id, recipient, review_version), body=body,
+            required=message.required,
+        )  # fmt: skip
+    return tuple(drafts.values())
+
+
+async def _serve(desk: Desk, rows: Sequence[DeliveryRecord]) -> list[Went]:
+    """Each recipient as far as it goes now; the failure of one stops no other."""
+    courier = Courier(desk.journal, desk.now, profile=desk.profile)
+    turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(row: DeliveryRecord) -> Went:
+        async with turn:
+            try:
+                return await courier.advance(row, desk.senders[row.sender])
+            except Exception as error:  # noqa: BLE001 - raised when the others have been served
+                return Went(row, error)
+
+    # A group waits for all of them also when it is cancelled: what was begun is ended on disk.
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(one(row)) for row in rows]
+    return [task.result() for task in tasks]
+
+
+def _judge(job: Job[Any], went: Sequence[Went]) -> Delivered:
+    """What the state of all recipients means for the job."""
+    unmet = [each for each in went if each.row.required and each.row.notified_at is None]
+    for each in went:
+        if each.error is not None and each not in unmet:
+            _LOG.warning("delivery %d, which is not required, failed: %s", each.row.delivery_id, each.row.reason)
+    for each in unmet:
+        if each.error is not None and each.row.status is not DeliveryStatus.FAILED:
+            raise each.error
+    postponed = [each for each in unmet if each.row.status is DeliveryStatus.PENDING]
+    if postponed:
+        raise Retryable(f"{len(postponed)} recipients are still to be told")
+    if any(each.row.status is not DeliveryStatus.FAILED for each in unmet):
+        raise Wait(f"{WAITS_ON}{job.id}")
+    if unmet:
+        raise _refusal(unmet, len(went))
+    sent = tuple(each.row.recipient for each in went if each.row.notified_at is not None)
+    return Delivered(sent=sent, failed=tuple(each.row.recipient for each in went if each.row.notified_at is None))
+
+
+def _refusal(unmet: Sequence[Went], of: int) -> Permanent:
+    """All others have been served: these are for a person."""
+    reasons = [each.row.reason or "" for each in unmet]
+    error_class, _, _ = reasons[0].partition(":")
+    named = "; ".join(f"delivery {each.row.delivery_id}: {each.row.reason}" for each in unmet[:_NAMED])
+    more = f"; and {len(unmet) - _NAMED} more" if len(unmet) > _NAMED else ""
+    return Permanent(
+        f"{len(unmet)} of {of} recipients cannot be told: {named}{more}", error_class=error_class or "RECIPIENT_INVALID"
+    )
