@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         should_move_to_dlq,
     )
     from reprieve.app.judging import classify, classify_response, classify_text
+    from reprieve.app.outbox import Delivered, deliver, deliver_blocking
     from reprieve.app.pipeline import Job, Pipeline
     from reprieve.app.profiles import ProfileBook, load_profiles
     from reprieve.app.redaction import redact, redact_exception, redact_mapping, register_environment, register_secret
@@ -54,11 +55,13 @@ if TYPE_CHECKING:
         UsageError,
         Verdict,
     )
+    from reprieve.ports.sending import Message
     from reprieve.wiring import connect
 
 _HOMES = {
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
     "app.judging": "classify classify_response classify_text",
+    "app.outbox": "Delivered deliver deliver_blocking",
     "app.pipeline": "Job Pipeline",
     "app.application": "App",
     "app.submitting": "Item Submission",
@@ -74,6 +77,7 @@ _HOMES = {
     "core.redact": "RedactionReport",
     "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview PayloadError Permanent ProfileError RefusedError ReprieveError ResultError Retryable SchemaError StoreAddressError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError UsageError Verdict",
     "core.lifecycle": "JobStatus",
+    "ports.sending": "Message",
     "wiring": "connect",
 }
 _HOME_OF = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
@@ -88,6 +92,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Cause",
     "DeadLetter",
     "Decision",
+    "Delivered",
     "ErrorClass",
     "Evidence",
     "Failure",
@@ -101,6 +106,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "JobStatus",
     "JobTimeoutError",
     "Judge",
+    "Message",
     "Misfit",
     "NeedsReview",
     "NestedRetryWarning",
@@ -142,6 +148,8 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "classify_text",
     "connect",
     "decide",
+    "deliver",
+    "deliver_blocking",
     "get_retry_delay",
     "handle_item_failure",
     "load_profiles",
