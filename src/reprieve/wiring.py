@@ -1,8 +1,9 @@
-"""The only place that picks adapters."""
+"""The only place that reads settings and picks adapters."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -11,22 +12,26 @@ from reprieve.app.application import App
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
 from reprieve.app.operations import Operations
+from reprieve.app.operations.asking import everybody
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from reprieve.app.operations.asking import MayOverride, Upkeep
     from reprieve.core.policy import Cause
     from reprieve.ports.clock import Clock
+    from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.isolation import Isolator
-    from reprieve.ports.reader import Keeper, Reader
+    from reprieve.ports.reader import Reader
     from reprieve.ports.store import Store
 
 
 def connect(url: str, *, clock: Clock | None = None) -> App:
     """An application on a database: `sqlite:///file.db`, or `postgresql://user@host/name`; opened by `async with`."""
     return App(
-        _store(url, clock), reader=lambda: _reader(url), keeper=lambda: _keeper(url), isolator=_isolator, clock=clock
-    )
+        _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), keeper=lambda: _keeper(url),
+        isolator=_isolator, clock=clock, may_override=_may_override(),
+    )  # fmt: skip
 
 
 @asynccontextmanager
@@ -36,8 +41,9 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
     turn = asyncio.Lock()
     journals: list[Journal] = []
     async with AsyncExitStack() as stack:
-        reader, keeper = _reader(url), _keeper(url)
+        reader, letters, keeper = _reader(url), _letters(url), _keeper(url)
         stack.callback(reader.close)
+        stack.callback(letters.close)
         stack.callback(keeper.close)
 
         async def opened() -> Journal:
@@ -52,7 +58,16 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
                     stack.push_async_callback(journals[0].close)
             return journals[0]
 
-        yield Operations.over(reader, keeper, opened, clock=here)
+        yield Operations.over(reader, letters, keeper, opened, clock=here, may_override=_may_override())
+
+
+def _may_override() -> MayOverride:
+    """Who may replay past the gates: those whom the environment names; everybody where it names nobody."""
+    named = os.environ.get("REPRIEVE_MAY_OVERRIDE")
+    if named is None:
+        return everybody
+    allowed = frozenset(name.strip() for name in named.split(",") if name.strip())
+    return allowed.__contains__
 
 
 async def keep_workers(url: str, command: Sequence[str], count: int) -> int:
@@ -87,7 +102,13 @@ def _reader(url: str) -> Reader:
     return SqlReader(url)
 
 
-def _keeper(url: str) -> Keeper:
+def _letters(url: str) -> DeadLetterReader:
+    from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader  # noqa: PLC0415 - the same
+
+    return SqlDeadLetterReader(url)
+
+
+def _keeper(url: str) -> Upkeep:
     from reprieve.adapters.sql.keeper import SqlKeeper  # noqa: PLC0415 - the same
 
     return SqlKeeper(url)

@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from reprieve.app.blocking import BlockingApp
     from reprieve.app.items import Items
     from reprieve.app.operations import Operations
+    from reprieve.app.operations.asking import MayOverride, Upkeep
     from reprieve.app.pipeline import Pipeline
     from reprieve.app.profiles import ProfileLike
     from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
+    from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.intents import Submit
     from reprieve.ports.isolation import Isolator
-    from reprieve.ports.reader import Keeper, Reader
+    from reprieve.ports.reader import Reader
     from reprieve.ports.store import Store
 
 SUBMIT_PATIENCE = 10.0
@@ -52,13 +54,17 @@ class App:
         store: Store,
         *,
         reader: Callable[[], Reader],
-        keeper: Callable[[], Keeper],
+        letters: Callable[[], DeadLetterReader],
+        keeper: Callable[[], Upkeep],
         isolator: Callable[[], Isolator] | None = None,
         clock: Clock | None = None,
+        may_override: MayOverride | None = None,
     ) -> None:
         self._store = store
         self._clock = SystemClock() if clock is None else clock
-        self._make_reader, self._make_keeper, self._make_isolator = reader, keeper, isolator
+        self._make_reader, self._make_letters, self._make_keeper = reader, letters, keeper
+        self._make_isolator, self._may_override = isolator, may_override
+        self._letters: DeadLetterReader | None = None
         self._stack: AsyncExitStack | None = None
         self._journal: Journal | None = None
         self._waiter: Waiter | None = None
@@ -91,7 +97,8 @@ class App:
             worker.stop()
         for gone in tuple(self._working.values()):
             await gone.wait()
-        stack, self._stack, self._journal, self._operations = self._stack, None, None, None
+        stack, self._stack, self._journal = self._stack, None, None
+        self._operations = self._letters = None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
 
@@ -109,6 +116,16 @@ class App:
         return self._reader
 
     @property
+    def letters(self) -> DeadLetterReader:
+        """What can be looked up about dead letters and campaigns."""
+        _ = self.journal
+        if self._letters is None:
+            self._letters = self._make_letters()
+            if self._stack is not None:
+                self._stack.callback(self._letters.close)
+        return self._letters
+
+    @property
     def operations(self) -> Operations:
         """What an operator can see and do."""
         journal = self.journal
@@ -122,7 +139,9 @@ class App:
             async def opened() -> Journal:
                 return journal
 
-            self._operations = Operations.over(self._reader, keeper, opened, clock=self._clock)
+            self._operations = Operations.over(
+                self._reader, self.letters, keeper, opened, clock=self._clock, may_override=self._may_override
+            )
         return self._operations
 
     async def submit(  # noqa: PLR0913 - a table of options, all by keyword

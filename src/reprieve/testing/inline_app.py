@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from reprieve.adapters.process.isolator import ProcessIsolator
 from reprieve.adapters.sql import schema
+from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
@@ -100,6 +101,7 @@ class InlineApp(App):
         super().__init__(
             SqliteStore(url, clock=clock),
             reader=lambda: SqlReader(url),
+            letters=lambda: SqlDeadLetterReader(url),
             keeper=lambda: SqlKeeper(url),
             isolator=ProcessIsolator,
             clock=clock,

@@ -6,6 +6,7 @@ import pytest
 
 import reprieve
 from reprieve import Job, JobStatus, Pipeline, StoreError, StoreRefusedError, StoreUnavailableError
+from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
@@ -40,7 +41,12 @@ def run(sqlite_url):
     def run(main):
         async def opened():
             store, reader = Failing(SqliteStore(sqlite_url)), Failing(SqlReader(sqlite_url))
-            app = reprieve.App(store, reader=lambda: reader, keeper=lambda: SqlKeeper(sqlite_url))
+            app = reprieve.App(
+                store,
+                reader=lambda: reader,
+                letters=lambda: SqlDeadLetterReader(sqlite_url),
+                keeper=lambda: SqlKeeper(sqlite_url),
+            )
             async with app, asyncio.timeout(30):
                 return await main(app, store, reader)
 
@@ -138,7 +144,12 @@ def test_a_job_that_the_store_will_not_take_is_set_aside_and_ends_no_worker(sqli
 
     async def main():
         store = Refusing(SqliteStore(sqlite_url))
-        app = reprieve.App(store, reader=lambda: SqlReader(sqlite_url), keeper=lambda: SqlKeeper(sqlite_url))
+        app = reprieve.App(
+            store,
+            reader=lambda: SqlReader(sqlite_url),
+            letters=lambda: SqlDeadLetterReader(sqlite_url),
+            keeper=lambda: SqlKeeper(sqlite_url),
+        )
         async with app, asyncio.timeout(30):
             jobs = [(await app.submit(pipeline, text)).job_id for text in ("good", "bad", "fine")]
             await app.work(pipeline, until_idle=True, poll=0.05)

@@ -11,6 +11,7 @@ import pytest
 
 import reprieve
 from reprieve import Job, JobFailedError, JobStatus, JobTimeoutError, NeedsReview, Pipeline
+from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
@@ -154,7 +155,12 @@ def test_an_application_that_is_left_waits_for_looks_that_are_under_way(sqlite_u
 
     async def main():
         reader = SlowReader(sqlite_url)
-        async with reprieve.App(store, reader=lambda: reader, keeper=lambda: SqlKeeper(sqlite_url)) as app:
+        async with reprieve.App(
+            store,
+            reader=lambda: reader,
+            letters=lambda: SqlDeadLetterReader(sqlite_url),
+            keeper=lambda: SqlKeeper(sqlite_url),
+        ) as app:
             submission = await app.submit(pipeline, "x")
             waiting = asyncio.create_task(submission.result())
             await asyncio.to_thread(reader.looking.wait)

@@ -55,16 +55,17 @@ class Operations:
         journal: OpenJournal,
         *,
         clock: Clock,
-        may_override: MayOverride = everybody,
+        may_override: MayOverride | None = None,
     ) -> Operations:
-        """Build them; `journal` is asked for only when something is to be changed."""
+        """Build them; `journal` is asked for only when something is to be changed. Everybody may override unless that is said."""
         settle = Settler(letters, journal)
+        may = everybody if may_override is None else may_override
         return cls(
             jobs=JobOperations(reader, keeper, journal, settle=settle, clock=clock),
             dead_letters=DeadLetterOperations(
-                reader, letters, keeper, journal, settle=settle, clock=clock, may_override=may_override
+                reader, letters, keeper, journal, settle=settle, clock=clock, may_override=may
             ),
-            campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may_override),
+            campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may),
             stages=StageOperations(reader, journal),
             database=DatabaseOperations(reader, keeper),
         )
