@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 
 import typer
 
-from reprieve.errors import StoreAddressError, StoreUnavailableError, UnknownNameError, UsageError
+from reprieve.errors import RefusedError, StoreAddressError, StoreUnavailableError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from reprieve.app.operations import Operations
@@ -99,7 +99,7 @@ async def patiently(task: Callable[[], Awaitable[T]]) -> T:
 
 
 def operate(url: str, task: Callable[[Operations], Awaitable[T]]) -> T:
-    """Run a task over the services; a name that nothing is known by ends it with exit code 1."""
+    """Run a task over the services; a name that nothing is known by, or a refusal, ends it with exit code 1."""
 
     async def within() -> T:
         from reprieve.wiring import open_operations  # noqa: PLC0415 - who asks for help does not wait for it
@@ -109,7 +109,7 @@ def operate(url: str, task: Callable[[Operations], Awaitable[T]]) -> T:
 
     try:
         return run(patiently(within))
-    except UnknownNameError as error:
+    except (UnknownNameError, RefusedError) as error:
         fail(str(error))
 
 

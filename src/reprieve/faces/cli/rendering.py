@@ -25,6 +25,15 @@ _STYLES: Final = {
     "retryable_failed": "yellow",
     "needs_review": "magenta",
     "in_progress": "cyan",
+    "open": "red",
+    "escalated": "bold red",
+    "triaged": "yellow",
+    "remediated": "yellow",
+    "approved": "cyan",
+    "replaying": "cyan",
+    "replayed": "magenta",
+    "resolved": "green",
+    "discarded": "dim",
 }
 
 

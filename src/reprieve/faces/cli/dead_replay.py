@@ -1,0 +1,182 @@
+"""`reprieve dead replay`: through the gates, from the failed stage, from the start, with an edited payload; and waiting for it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+
+from reprieve.core.lifecycle import JobStatus
+from reprieve.core.remedies import RootCause  # noqa: TC001 - Typer evaluates annotations at run time
+from reprieve.errors import UsageError
+from reprieve.faces.cli.common import (
+    DEFAULT_URL,
+    Actor,
+    AsJson,
+    Home,
+    Url,
+    acting,
+    complain,
+    duration,
+    find_pipelines,
+    operate,
+    say,
+    say_json,
+)
+from reprieve.faces.cli.dead_acts import refusal, tell_next, tell_refusals
+from reprieve.faces.cli.dead_selecting import Ids  # noqa: TC001 - the same
+from reprieve.faces.cli.editing import edited, read_payload
+from reprieve.faces.cli.rendering import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve.app.operations import Operations
+    from reprieve.app.pipeline import Pipeline
+    from reprieve.ports.dead_letters import LetterDetail
+    from reprieve.ports.intents import Remedied
+
+_FIRST_LOOK: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+
+def replay(  # noqa: PLR0913 - one parameter an option
+    *,
+    ids: Ids = None,
+    cause: Annotated[RootCause | None, typer.Option("--cause", help="What the cause was.", show_default=False)] = None,
+    evidence: Annotated[
+        str | None,
+        typer.Option("--evidence", help="What was done about it, and where that can be seen.", show_default=False),
+    ] = None,
+    safe: Annotated[bool, typer.Option("--safe", help="Running it again does no harm.")] = False,
+    because: Annotated[str | None, typer.Option("--because", help="Why it is safe.", show_default=False)] = None,
+    override: Annotated[
+        str | None,
+        typer.Option("--override", metavar="REASON", help="Pass the gates by; the reason is kept.", show_default=False),
+    ] = None,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Run every stage again.")] = False,
+    from_stage: Annotated[
+        str | None, typer.Option("--from-stage", metavar="STAGE", help="Run from this stage on.", show_default=False)
+    ] = None,
+    payload: Annotated[
+        Path | None,
+        typer.Option(
+            "--payload", help="A file with the corrected payload as JSON; - is standard input.", show_default=False
+        ),
+    ] = None,
+    edits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="PATH=JSON", help="Correct one field of the payload: change.number=42.", show_default=False
+        ),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", help="Kept with the replay.", show_default=False)] = "",
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the job is over; ends with 1 unless it succeeds.")
+    ] = False,
+    timeout: Annotated[str | None, typer.Option(help="How long to wait at most: 30s, 5m.", show_default=False)] = None,
+    actor: Actor = None,
+    as_json: AsJson = False,
+    home: Home = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Put the job of a dead letter back into the queue, at the stage that failed; what had finished is kept.
+
+    Refused until the cause is named, evidence recorded and safety confirmed: step by step (triage, remediate, approve), or
+    here in one go. An edited payload starts at the first stage, unless --from-stage is given, and needs --app.
+
+    Examples:
+    reprieve dead replay 7
+
+    reprieve dead replay 7 --cause transient --evidence 'INC-12: the provider is back' --safe --wait
+
+    reprieve dead replay 7 --cause data --evidence 'asked the customer' --safe --set customer.country='"JP"' --app orders
+
+    reprieve dead replay 7 8 9 --override 'drill of the on-call team'
+    """
+    if not ids:
+        raise UsageError("say which dead letters: their ids, or job:ID")
+    if payload is not None and edits:
+        raise UsageError("--payload and --set do not go together: a whole payload, or single fields of it")
+    who, patience = acting(actor), None if timeout is None else duration(timeout)
+    given = None if payload is None else read_payload(payload)
+
+    async def task(operations: Operations) -> tuple[Remedied, Sequence[LetterDetail]]:
+        letters = operations.dead_letters
+        pipeline, revised = None, given
+        if payload is not None or edits:
+            pipeline, before = await _before(operations, ids, home)
+            revised = edited(before, edits) if edits else given
+        done = await letters.replay(
+            ids, actor=who, cause=cause, evidence=evidence, safe=because or safe, override=override, note=note,
+            restart=from_start, stage=from_stage, pipeline=pipeline, payload=revised,
+        )  # fmt: skip
+        shown = [await letters.show(letter_id) for letter_id in done.applied]
+        if wait:
+            await _over(operations, [detail.row.job_id for detail in shown], patience)
+            shown = [await letters.show(letter_id) for letter_id in done.applied]
+        return done, shown
+
+    done, details = operate(url, task)
+    if as_json:
+        jobs = [
+            {
+                "letter_id": each.row.letter_id,
+                "job_id": each.row.job_id,
+                "state": each.row.state,
+                "status": each.job_status,
+            }
+            for each in details
+        ]
+        say_json({"applied": done.applied, "refused": [refusal(each) for each in done.refused], "jobs": jobs})
+    else:
+        _tell(done, details, waited=wait)
+    if done.refused or (wait and any(each.job_status is not JobStatus.SUCCEEDED for each in details)):
+        raise typer.Exit(1)
+
+
+async def _before(operations: Operations, ids: Sequence[str], home: str | None) -> tuple[Pipeline, object]:
+    """The pipeline of the dead letter whose payload is to be another, and the payload that it has."""
+    if len(ids) != 1:
+        raise UsageError("a payload is for one dead letter: say which")
+    row = (await operations.dead_letters.show(ids[0])).row
+    (pipeline,) = find_pipelines(home, [row.pipeline])
+    data = await operations.jobs.payload(row.job_id)
+    return pipeline, None if data is None else json.loads(data)
+
+
+async def _over(operations: Operations, job_ids: Sequence[int], patience: float | None) -> None:
+    """Wait until these jobs are over, or need a person."""
+    import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
+
+    screen = Console(stderr=True)
+    began, pause, left = time.monotonic(), _FIRST_LOOK, list(job_ids)
+    with screen.status("waiting for a worker") as shown:
+        while left:
+            jobs = [(await operations.jobs.show(job_id)).job for job_id in left]
+            left = [job.job_id for job in jobs if not job.status.over and job.status is not JobStatus.NEEDS_REVIEW]
+            if left and patience is not None and time.monotonic() - began > patience:
+                complain(f"not over after {patience:g} s: {', '.join(f'job {each}' for each in left)}")
+                return
+            shown.update(", ".join(f"job {job.job_id}: {job.status} at {plain(job.stage)}" for job in jobs[:3]))
+            if left:
+                await asyncio.sleep(pause)
+                pause = min(1.5 * pause, _LONGEST_PAUSE)
+
+
+def _tell(done: Remedied, details: Sequence[LetterDetail], *, waited: bool) -> None:
+    for each in details:
+        row = each.row
+        if not waited:
+            say(f"dead letter {row.letter_id}: job {row.job_id} is in the queue again")
+        elif each.job_status is JobStatus.SUCCEEDED:
+            say(f"dead letter {row.letter_id}: job {row.job_id} succeeded")
+        else:
+            why = f" at {plain(row.stage)}: {row.error_class}: {plain(each.message)}" if row.state.dead else ""
+            say(f"dead letter {row.letter_id}: job {row.job_id} is {each.job_status}{why}")
+    tell_next([each.row for each in details])
+    tell_refusals(done.refused)

@@ -1,0 +1,279 @@
+"""Dead letters, their groups and figures, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Group
+from rich.text import Text
+
+from reprieve.app.operations.next_steps import next_step, next_step_of
+from reprieve.core.lifecycle import DEAD, LetterState
+from reprieve.core.remedies import likely_cause
+from reprieve.faces.cli.rendering import count, facts, length, plain, status, table, when
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from reprieve.app.operations.next_steps import NextStep
+    from reprieve.ports.dead_letters import DeadLetterStats, GroupRow, HistoryEntry, LetterDetail, LetterRow
+
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
+_URGENT: Final = (
+    LetterState.ESCALATED,
+    LetterState.OPEN,
+    LetterState.TRIAGED,
+    LetterState.REMEDIATED,
+    LetterState.APPROVED,
+    LetterState.REPLAYED,
+    LetterState.REPLAYING,
+    LetterState.DISCARDED,
+    LetterState.RESOLVED,
+)
+"""A group's next step is that of its members in the first of these states."""
+
+
+def row_as_json(row: LetterRow) -> dict[str, object]:
+    """A dead letter in a list as plain values."""
+    return {**asdict(row), "next": asdict(next_step_of(row))}
+
+
+def detail_as_json(detail: LetterDetail) -> dict[str, object]:
+    """A dead letter, whole, as plain values; the texts that hold JSON are opened."""
+    whole = asdict(detail)
+    row = whole.pop("row")
+    whole["history"] = [{**entry, "detail": _opened(entry["detail"])} for entry in whole["history"]]
+    whole["sanitized_context"] = _opened(detail.sanitized_context)
+    whole["summary"] = None if detail.summary is None else _opened(detail.summary)
+    return {**row, **whole, "next": asdict(next_step_of(detail.row))}
+
+
+def group_as_json(group: GroupRow) -> dict[str, object]:
+    """A group as plain values."""
+    return {**asdict(group), "next": asdict(_next_of_group(group))}
+
+
+def letter_table(rows: Sequence[LetterRow], now: float) -> Table:
+    """Two lines a dead letter: what it is, and what comes next."""
+    headings = ("id", "state", "job", "pipeline.stage", "class", "died", "tries", "what happened, and what comes next")
+    return table(
+        headings,
+        (
+            (
+                str(row.letter_id),
+                _state(row),
+                str(row.job_id),
+                f"{row.pipeline}.{row.stage}",
+                row.error_class,
+                _ago(row.last_failure_at, now),
+                _tries(row),
+                _with_next(row.signature, next_step_of(row)),
+            )
+            for row in rows
+        ),
+    )
+
+
+def group_table(groups: Sequence[GroupRow], now: float, *, blocks: bool) -> Table:
+    """Two lines a group."""
+    headings = (
+        "count",
+        "states",
+        "pipeline.stage",
+        "class",
+        "first",
+        "last",
+        "24 h",
+        "what happened, and what comes next",
+    )
+    return table(
+        headings,
+        (
+            (
+                f"{group.count:,}",
+                _states(group.by_state),
+                ", ".join(f"{pipeline}.{stage}" for pipeline in group.pipelines for stage in group.stages),
+                group.error_class,
+                _ago(group.first_seen, now),
+                _ago(group.last_seen, now),
+                trend(group.trend, blocks=blocks),
+                _with_next(f"{group.signature} [{group.fingerprint}, e.g. {group.sample_id}]", _next_of_group(group)),
+            )
+            for group in groups
+        ),
+    )
+
+
+def letter_page(detail: LetterDetail, now: float, *, stack: bool) -> RenderableType:
+    """A dead letter: failure, context, stack, history, and what comes next."""
+    row = detail.row
+    parts: list[RenderableType] = [
+        Text.assemble((f"dead letter {row.letter_id}", "bold"), f" of job {row.job_id}: ", _state(row)),
+        _failure(detail, now),
+    ]
+    if detail.sanitized_context:
+        parts += [Text("context", style="bold"), facts(_context(detail.sanitized_context))]
+    lines = detail.last_stack.splitlines()
+    if lines and stack:
+        parts += [Text("stack", style="bold"), Text("\n".join(plain(line) for line in lines))]
+    elif lines:
+        parts.append(Text(f"stack: {count(len(lines), 'line')}; --stack shows them", style="dim"))
+    if detail.history:
+        parts += [Text("history", style="bold"), _history(detail.history, now)]
+    if detail.summary is not None:
+        parts += [Text("what is left of the history", style="bold"), facts(_context(detail.summary))]
+    return Group(*parts, Text(), *_next_page(row))
+
+
+def stats_page(stats: DeadLetterStats, now: float, *, blocks: bool) -> RenderableType:
+    """The figures (ING-7.1)."""
+    over = f"in the last {length(stats.window)}"
+    return Group(
+        facts(
+            (
+                ("in the queue", f"{stats.size:,}"),
+                ("by state", _states(stats.by_state)),
+                ("oldest", when(stats.oldest_at, now)),
+                ("inflow", f"{stats.inflow_last_hour:,} in the last hour, {stats.inflow_per_hour:,.1f} an hour {over}"),
+                ("last 24 hours", trend(stats.trend, blocks=blocks)),
+                ("terminal errors", f"{_rate(stats.terminal_error_rate)} of {count(stats.errors, 'error')} {over}"),
+                ("retries that succeed", f"{_rate(stats.retry_success_rate)} of {stats.retries:,} {over}"),
+                ("resolved", f"{stats.resolved:,} {over}"),
+                (
+                    "time to resolution",
+                    "" if stats.median_resolution is None else f"{length(stats.median_resolution)} (median)",
+                ),
+            )
+        )
+    )
+
+
+def trend(numbers: Sequence[int], *, blocks: bool) -> str:
+    """Numbers as a small picture; as they are where a terminal cannot draw it. Empty where all are 0."""
+    highest = max(numbers, default=0)
+    if not highest:
+        return ""
+    if not blocks:
+        return " ".join(str(number) for number in numbers)
+    return "".join(_BLOCKS[-(-number * (len(_BLOCKS) - 1) // highest)] for number in numbers)
+
+
+def _failure(detail: LetterDetail, now: float) -> Table:
+    row = detail.row
+    likely = likely_cause(row.category)
+    return facts(
+        (
+            ("pipeline", row.pipeline),
+            ("stage", row.stage),
+            ("class", f"{row.error_class} ({row.category})"),
+            ("message", detail.message),
+            ("status", "" if row.status_code is None else str(row.status_code)),
+            ("attempts", f"{row.attempts} of {row.budget}"),
+            ("policy", detail.policy),
+            ("given up", detail.reason.replace("_", " ")),
+            ("first failure", when(row.first_failure_at, now)),
+            ("last failure", when(row.last_failure_at, now)),
+            ("in the queue since", when(row.opened_at, now)),
+            ("closed", when(row.closed_at, now)),
+            ("signature", row.signature),
+            ("fingerprint", row.fingerprint),
+            ("cause", row.cause or ("" if likely is None else f"not named yet; likely {likely}")),
+            ("replays", str(row.replays) if row.replays else ""),
+            ("campaign", "" if row.campaign_id is None else str(row.campaign_id)),
+            ("job", "removed" if detail.job_status is None else status(detail.job_status)),
+            ("stages that are done", ", ".join(detail.finished_stages)),
+            ("payload", "" if detail.payload_kept else "not kept: it cannot be replayed"),
+        )
+    )
+
+
+def _history(history: Sequence[HistoryEntry], now: float) -> Table:
+    headings = ("when", "who", "what", "state", "note")
+    rows = (
+        (
+            when(entry.at, now),
+            entry.actor,
+            entry.event,
+            entry.after if entry.before == entry.after else f"{entry.before} -> {entry.after}",
+            "; ".join(part for part in (entry.note, _flat(_opened(entry.detail))) if part),
+        )
+        for entry in history
+    )
+    return table(headings, rows)
+
+
+def _next_page(row: LetterRow) -> list[Text]:
+    step = next_step_of(row)
+    lines = [Text(f"next: {step.what}", style="bold")]
+    if step.command is not None:
+        lines.append(Text(f"  {step.command}"))
+    if step.hint is not None:
+        lines.append(Text(f"  {step.hint}", style="dim"))
+    if row.state in DEAD and row.state is not LetterState.APPROVED:
+        named = row.cause or likely_cause(row.category) or "CAUSE"
+        whole = f"reprieve dead replay {row.letter_id} --cause {named} --evidence '...' --safe"
+        lines += [Text("in one go:", style="dim"), Text(f"  {whole}")]
+    return lines
+
+
+def _next_of_group(group: GroupRow) -> NextStep:
+    state = next((each for each in _URGENT if group.by_state.get(each)), LetterState.RESOLVED)
+    return next_step(state, f"--group {group.fingerprint}", category=group.category)
+
+
+def _with_next(what: str, step: NextStep) -> Text:
+    told = step.command or step.what
+    return Text.assemble(plain(what), "\n", (f"next: {plain(told)}", "dim"))
+
+
+def _state(row: LetterRow) -> Text:
+    shown = status(row.state)
+    return Text.assemble(shown, " (escalated)") if row.escalated and row.state is not LetterState.ESCALATED else shown
+
+
+def _states(by_state: Mapping[LetterState, int]) -> str:
+    return ", ".join(f"{state} {by_state[state]:,}" for state in _URGENT if by_state.get(state))
+
+
+def _tries(row: LetterRow) -> str:
+    replays = f", {count(row.replays, 'replay')}" if row.replays else ""
+    return f"{row.attempts} of {row.budget}{replays}"
+
+
+def _ago(moment: float, now: float) -> str:
+    return f"{length(now - moment)} ago"
+
+
+def _rate(rate: float | None) -> str:
+    return "none" if rate is None else f"{100 * rate:.1f} %"
+
+
+def _context(text: str) -> list[tuple[str, str]]:
+    opened = _opened(text)
+    return [(name.replace("_", " "), _flat(value)) for name, value in opened.items()] if opened else []
+
+
+def _flat(value: Any) -> str:  # noqa: ANN401 - what JSON can hold
+    """A value in a line; what is not there is left out."""
+    match value:
+        case None | False | "":
+            return ""
+        case dict():
+            parts = {name.replace("_", " "): _flat(each) for name, each in value.items()}
+            return ", ".join(f"{name}: {each}" for name, each in parts.items() if each and each != "0")
+        case list():
+            return ", ".join(_flat(each) for each in value)
+        case _:
+            return str(value)
+
+
+def _opened(text: str) -> Any:  # noqa: ANN401 - what JSON can hold
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"text": text} if text else {}
