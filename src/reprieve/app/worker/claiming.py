@@ -36,9 +36,12 @@ class Claims:
         wake: asyncio.Event,
         stopping: asyncio.Event,
         standing: Callable[[], Awaitable[Sequence[StageView]]] | None,
+        more: Callable[[], Awaitable[bool]] | None,
     ) -> None:
         self._runner, self._crew, self._settings, self._keys = runner, crew, settings, keys
         self._wake, self._stopping, self._standing = wake, stopping, standing
+        self._more = more
+        """Whether somebody beside the worker will have put more into the queue."""
         self._claiming = asyncio.Lock()
         self._in_doubt = False
         """Whether the store may have leased us more than we know."""
@@ -99,7 +102,7 @@ class Claims:
             return False
         try:
             promoted = await self.promote()
-            later = await self._is_due_later()
+            later = await self._is_due_later() or (self._more is not None and await self._more())
         except StoreUnavailableError:
             return False
         if promoted or later or self._runner.gates.keep_waiting(self._keys, self._runner.now()):

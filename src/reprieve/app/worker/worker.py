@@ -51,6 +51,7 @@ class Worker:
         isolator: Isolator | None = None,
         accepted_before: Callable[[int, str], Awaitable[bool]] | None = None,
         standing: Callable[[], Awaitable[Sequence[StageView]]] | None = None,
+        more: Callable[[], Awaitable[bool]] | None = None,
         draw: Callable[[], float] = random.random,
         watch: Callable[[int, BaseException, Failure], None] | None = None,
     ) -> None:
@@ -83,7 +84,7 @@ class Worker:
         self._crew = Crew(self._runner, slots=settings.concurrency, ended=self._ended)
         self._claims = Claims(
             self._runner, self._crew, keys=self._keys, settings=settings, wake=self._wake, stopping=self._stopping,
-            standing=standing,
+            standing=standing, more=more,
         )  # fmt: skip
 
     def stop(self) -> None:
