@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, everybody, reason_of, require_pipeline
 from reprieve.app.operations.gates import cause_of, steps_of, text_of, words_of
 from reprieve.app.operations.selecting import AT_ONCE, Selector, Which
-from reprieve.app.operations.tallying import Plans, Tally, unknown, unverified, verified
+from reprieve.app.operations.tallying import Plans, Tally, unknown, unverified, verified, with_next
 from reprieve.app.pipeline import Pipeline
 from reprieve.core.backoff import require_number, shown
 from reprieve.core.lifecycle import DEAD, LetterEvent, LetterState
@@ -258,7 +258,7 @@ class DeadLetterOperations:
         actor, event, done = actor_of(actor), steps[-1].event, Tally(tell)
         await self._settle()
         async for ids in self._select.chunks(which, BY_DEFAULT[event]):
-            done.add(await self._remedy(ids, steps, actor))
+            done.add(with_next(await self._remedy(ids, steps, actor)))
         return done.answer(which, actor, event)
 
     async def _verified(

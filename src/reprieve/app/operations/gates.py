@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from reprieve.app.next_steps import next_step_of
 from reprieve.app.operations.asking import reason_of
-from reprieve.app.operations.next_steps import next_step_of
 from reprieve.core.lifecycle import LetterEvent, LetterState
 from reprieve.core.remedies import REMEDIES, RootCause, likely_cause
 from reprieve.core.value import value

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from reprieve.app.next_steps import next_step, next_step_of
 from reprieve.app.operations.asking import AUDIT
-from reprieve.app.operations.next_steps import next_step_of
 from reprieve.core.lifecycle import LetterEvent
 from reprieve.errors import RefusedError
 from reprieve.ports.intents import Refused, Remedied, Step
@@ -67,6 +68,19 @@ class Tally:
 def unknown(letter_id: int) -> Refused:
     """There is none of that id."""
     return Refused(letter_id=letter_id, state=None, why="there is no such dead letter")
+
+
+def with_next(done: Remedied) -> Remedied:
+    """The same, in which those whose state does not allow it are told what comes next for them."""
+    if not done.refused:
+        return done
+    told = [
+        each
+        if each.state is None
+        else replace(each, why=f"{each.why}; next: {next_step(each.state, str(each.letter_id), category='')}")
+        for each in done.refused
+    ]
+    return replace(done, refused=tuple(told))
 
 
 def verified(found: Verification) -> Step:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from reprieve.app.operations.next_steps import next_step
+from reprieve.app.next_steps import next_step
 from reprieve.core.lifecycle import LetterEvent
 from reprieve.core.remedies import RootCause  # noqa: TC001 - Typer evaluates annotations at run time
 from reprieve.errors import UsageError
@@ -178,7 +178,7 @@ def reopen(chosen: Chosen, *, reason: Why) -> None:
 def note(
     chosen: Chosen,
     *,
-    text: Annotated[str, typer.Option("--note", help="What others should know.", show_default=False)],
+    words: Annotated[str, typer.Option("--note", help="What others should know.", show_default=False)],
 ) -> None:
     """Add a note to its history.
 
@@ -186,7 +186,7 @@ def note(
     reprieve dead note 7 --note 'asked the provider, INC-12'
     """
     act(chosen, LetterEvent.NOTE, lambda letters, tell: letters.note(
-        chosen.which, text, actor=chosen.actor, tell=tell,
+        chosen.which, words, actor=chosen.actor, tell=tell,
     ))  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.console import Group
 from rich.text import Text
 
-from reprieve.app.operations.next_steps import next_step, next_step_of
+from reprieve.app.next_steps import next_step, next_step_of
 from reprieve.core.lifecycle import DEAD, LetterState
 from reprieve.core.remedies import likely_cause
 from reprieve.faces.cli.rendering import count, facts, length, plain, status, table, when
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from reprieve.app.operations.next_steps import NextStep
+    from reprieve.app.next_steps import NextStep
     from reprieve.ports.dead_letters import DeadLetterStats, GroupRow, HistoryEntry, LetterDetail, LetterRow
 
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"

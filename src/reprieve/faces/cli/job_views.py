@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.text import Text
 
+from reprieve.app.next_steps import next_step
+from reprieve.core.lifecycle import LetterState
 from reprieve.faces.cli.rendering import count, facts, length, plain, status, table, when
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from reprieve.app.next_steps import NextStep
     from reprieve.app.operations.jobs import JobDetail
     from reprieve.ports.reader import AttemptView, DeadLetterView, JobView, StageRun
 
@@ -37,7 +40,9 @@ def detail_as_json(detail: JobDetail) -> dict[str, object]:
         **as_json(detail.job),
         "stages": [asdict(each) for each in detail.stages],
         "attempts": [asdict(each) for each in detail.attempts],
-        "dead_letter": None if detail.dead_letter is None else asdict(detail.dead_letter),
+        "dead_letter": None
+        if detail.dead_letter is None
+        else {**asdict(detail.dead_letter), "next": asdict(_step(detail.dead_letter))},
     }
 
 
@@ -73,6 +78,7 @@ def job_page(detail: JobDetail, now: float, *, stack: bool) -> RenderableType:
         parts += [Text("dead letter", style="bold"), _letter(detail.dead_letter, now)]
         if stack:
             parts.append(Text("\n".join(plain(line) for line in detail.dead_letter.last_stack.splitlines())))
+        parts += _next(detail.dead_letter)
     return Group(*parts)
 
 
@@ -176,3 +182,18 @@ def _letter(letter: DeadLetterView, now: float) -> Table:
             ("context", letter.sanitized_context),
         )
     )
+
+
+def _next(letter: DeadLetterView) -> list[Text]:
+    """What comes next for the dead letter, and where more is told of it."""
+    step = _step(letter)
+    command = "" if step.command is None else f": {step.command}"
+    return [
+        Text(f"next: {step.what}{command}", style="bold"),
+        Text(f"all that happened to it: reprieve dead show {letter.letter_id}", style="dim"),
+    ]
+
+
+def _step(letter: DeadLetterView) -> NextStep:
+    state = LetterState(letter.state)
+    return next_step(state, str(letter.letter_id), category=letter.category, job_id=letter.job_id)
