@@ -52,7 +52,7 @@ dead_letters = Table(
     CheckConstraint("state <> 'replaying' OR replays > 0", name="replays_are_counted"),
     Index("ix_dead_letters_state", "state", "last_failure_at", "id"),
     Index("ix_dead_letters_group", "group_id", "state", "last_failure_at", "id"),
-    Index("ix_dead_letters_closed", "closed_at", postgresql_where=text("closed_at IS NOT NULL"),
+    Index("ix_dead_letters_closed", "state", "closed_at", postgresql_where=text("closed_at IS NOT NULL"),
           sqlite_where=text("closed_at IS NOT NULL")),
     sqlite_autoincrement=True,
 )  # fmt: skip

@@ -65,7 +65,7 @@ _TABLES: Final = (
     """,
     "CREATE INDEX ix_dead_letters_state ON dead_letters (state, last_failure_at, id)",
     "CREATE INDEX ix_dead_letters_group ON dead_letters (group_id, state, last_failure_at, id)",
-    "CREATE INDEX ix_dead_letters_closed ON dead_letters (closed_at) WHERE closed_at IS NOT NULL",
+    "CREATE INDEX ix_dead_letters_closed ON dead_letters (state, closed_at) WHERE closed_at IS NOT NULL",
     """
     CREATE TABLE dead_letter_texts (
         letter_id {key_id} NOT NULL,
