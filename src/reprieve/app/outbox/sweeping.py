@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.outbox.courier import ALERTS, Courier
 from reprieve.app.redaction import redact_exception
+from reprieve.app.worker.time import StoreTime
 from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus
+from reprieve.errors import StoreUnavailableError
+from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import Correct, DeliveryAttempt, WakeDelivered, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from reprieve.app.journal import Journal
+    from reprieve.app.looking import Looks
     from reprieve.ports.clock import Clock
     from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.intents import DeliveryRecord
@@ -25,9 +29,11 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("reprieve.outbox")
 _AT_ONCE: Final = 20
 _PAGE: Final = 500
-_SOONEST: Final = 0.5
-_LATEST: Final = 15.0
+_QUICK: Final = 0.1
+_STEADY: Final = 1.0
+_IDLE: Final = 5.0
 _LONGEST_BACKOFF: Final = 300.0
+_IN_DOUBT: Final = frozenset({DeliveryStatus.SENDING, DeliveryStatus.UNCERTAIN, DeliveryStatus.RECONCILING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,56 +49,88 @@ class Sweep:
     """Reconciles deliveries of the senders that this process knows."""
 
     def __init__(
-        self,
-        journal: Journal,
-        reader: DeliveryReader,
-        senders: Mapping[str, Sender],
-        *,
-        now: Callable[[], float],
-        clock: Clock,
+        self, journal: Journal, reader: DeliveryReader, senders: Mapping[str, Sender], looks: Looks, *, clock: Clock
     ) -> None:
-        self._journal, self._reader, self._senders, self._now, self._clock = journal, reader, senders, now, clock
-        self._courier = Courier(journal, now, backoff=lambda attempt: min(2.0**attempt, _LONGEST_BACKOFF))
+        self._journal, self._reader, self._senders, self._look, self._clock = journal, reader, senders, looks, clock
+        self._time = StoreTime(journal.store, clock)
+        self._turn = asyncio.Lock()
+        self._courier = Courier(journal, self._time.now, backoff=lambda attempt: min(2.0**attempt, _LONGEST_BACKOFF))
 
-    async def run(self) -> None:
-        """Sweep at intervals, for ever; soon again after something was found."""
-        pause = _SOONEST
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[Sweep]:
+        """At work while something else is; whatever happens here, that is not hurt."""
+        task = asyncio.create_task(self._work(), name="reprieve-sweep")
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def has_more(self) -> bool:
+        """Sweep now; whether that got something done, or time alone will."""
+        try:
+            done = await self.once()
+        except StoreUnavailableError:
+            raise
+        except Exception as error:  # noqa: BLE001 - told where it is tried again; a worker's end does not hang on it
+            _LOG.debug("nobody knows whether deliveries are in doubt: %s", redact_exception(error))
+            return False
+        return done != Swept() or await self._is_in_doubt()
+
+    async def _work(self) -> None:
+        """Sweep at intervals: soon again after something was found, rarely while nothing is."""
+        pause = _QUICK
         while True:
+            busy = False
             try:
                 done = await self.once()
-            except Exception as error:  # noqa: BLE001 - a sweep that fails is made again
+                busy = done != Swept() or await self._is_in_doubt()
+            except StoreUnavailableError as error:
+                _LOG.warning("deliveries have to wait: %s", error)
+                done = Swept()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the worker beside goes on
                 _LOG.error("a sweep of deliveries failed:\n%s", redact_exception(error))
                 done = Swept()
-            pause = _SOONEST if done != Swept() else min(2 * pause, _LATEST)
+            pause = _QUICK if done != Swept() else min(2 * pause, _STEADY if busy else _IDLE)
             await self._clock.sleep_async(pause)
 
     async def once(self) -> Swept:
         """Everything that is due now, once."""
-        look = partial(self._reader.due, now=self._now(), senders=frozenset(self._senders), limit=_PAGE)
-        rows = await asyncio.to_thread(look)
-        turn = asyncio.Semaphore(_AT_ONCE)
+        async with self._turn:
+            await self._time.synchronize()
+            names = frozenset(self._senders)
+            rows = await self._look(self._reader.due, now=self._time.now(), senders=names, limit=_PAGE)
+            turn = asyncio.Semaphore(_AT_ONCE)
 
-        async def one(row: DeliveryRecord) -> bool:
-            async with turn:
-                return await self._mend(row)
+            async def one(row: DeliveryRecord) -> bool:
+                async with turn:
+                    return await self._mend(row)
 
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(row)) for row in rows]
-        given_up = 0
-        for row in await asyncio.to_thread(partial(self._reader.abandoned, limit=_PAGE)):
-            given_up += await self._give_up(row)
-        woken = await self._journal.ask(WakeDelivered(now=self._now()))
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(row)) for row in rows]
+            abandoned = await self._look(self._reader.abandoned, limit=_PAGE)
+            given_up = sum([await self._give_up(row) for row in abandoned])
+            woken = await self._journal.ask(WakeDelivered(now=self._time.now()))
         return Swept(looked_at=sum(task.result() for task in tasks), given_up=given_up, woken=woken)
+
+    async def _is_in_doubt(self) -> bool:
+        """Whether something of ours is unsettled that time, or a look-up, will settle."""
+        wanted = DeliveryFilter(statuses=_IN_DOUBT, limit=_PAGE)
+        return any(row.sender in self._senders for row in await self._look(self._reader.deliveries, wanted))
 
     async def _mend(self, row: DeliveryRecord) -> bool:
         """Whether anything was done about it."""
         if row.status is DeliveryStatus.SENT:
             ALERTS.error("delivery %d is marked as sent without evidence: its provider is asked", row.delivery_id)
-        went = await self._courier.advance(row, self._senders[row.sender])
+        try:
+            went = await self._courier.advance(row, self._senders[row.sender])
+        except Exception as error:  # noqa: BLE001 - one that fails stops no other
+            _LOG.error("delivery %d could not be reconciled:\n%s", row.delivery_id, redact_exception(error))
+            return False
         return went.row.fence != row.fence
 
     async def _give_up(self, row: DeliveryRecord) -> bool:
-        now = self._now()
+        now = self._time.now()
         reason = "its job has ended without it"
         attempt = DeliveryAttempt(
             kind="sweep", number=1, started_at=now, ended_at=now, phase=None, answer="given_up", message=reason
