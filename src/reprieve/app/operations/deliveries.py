@@ -19,8 +19,7 @@ from reprieve.ports.intents import Correct, DeliveryAttempt, WakeDelivered, Writ
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from reprieve.app.looking import Looks
-from reprieve.app.operations.asking import OpenJournal
+    from reprieve.app.operations.asking import OpenJournal
     from reprieve.app.outbox.sweeping import Swept
     from reprieve.ports.clock import Clock
     from reprieve.ports.deliveries import DeliveryDetail, DeliveryReader
