@@ -1,12 +1,18 @@
-"""The page on a job's life says what the table says, no more and no less."""
+"""The page on the lives of jobs and dead letters says what the tables say, no more and no less."""
 
 import re
 from pathlib import Path
 
-from reprieve.core.lifecycle import TRANSITIONS, JobEvent, JobStatus
+import pytest
+
+from reprieve.core.lifecycle import LETTER_TRANSITIONS, TRANSITIONS, JobEvent, JobStatus, LetterEvent, LetterState
 from reprieve.faces.cli.lifecycle import page
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
+OF_JOBS, _, OF_LETTERS = PAGE.partition("\n## A dead letter\n")
+BOTH = pytest.mark.parametrize(
+    ("text", "table"), [(OF_JOBS, TRANSITIONS), (OF_LETTERS, LETTER_TRANSITIONS)], ids=["jobs", "dead letters"]
+)
 
 
 def listed(text):
@@ -21,24 +27,39 @@ def drawn(text):
     return [(status, event, target) for status, target, events in rows for event in events.split(", ")]
 
 
-def test_the_page_was_made_from_the_table():
+def ends(text):
+    return re.findall(r"^    (\w+) --> \[\*\]$", text, re.MULTILINE)
+
+
+def explained(text):
+    return re.findall(r"^\| `(\w+)` \| [^`|].* \|$", text, re.MULTILINE)
+
+
+def test_the_page_was_made_from_the_tables():
     assert page() == PAGE, "run `make docs`"
 
 
-def test_the_page_lists_every_move_once():
-    assert sorted(listed(PAGE)) == sorted((status, event, target) for (status, event), target in TRANSITIONS.items())
+@BOTH
+def test_the_page_lists_every_move_once(text, table):
+    assert sorted(listed(text)) == sorted((status, event, target) for (status, event), target in table.items())
 
 
-def test_the_diagram_draws_every_move_but_those_that_need_no_claim():
-    unclaimed = listed(PAGE.partition("Callers who run their own loop")[2])
+def test_the_diagram_of_jobs_draws_every_move_but_those_that_need_no_claim():
+    unclaimed = listed(OF_JOBS.partition("Callers who run their own loop")[2])
     assert {status for status, _, _ in unclaimed} == {JobStatus.PENDING, JobStatus.RETRYABLE_FAILED}
-    assert sorted(drawn(PAGE) + unclaimed) == sorted(listed(PAGE))
+    assert sorted(drawn(OF_JOBS) + unclaimed) == sorted(listed(OF_JOBS))
 
 
-def test_the_diagram_ends_where_a_job_does():
-    assert re.findall(r"^    (\w+) --> \[\*\]$", PAGE, re.MULTILINE) == [status for status in JobStatus if status.over]
+def test_the_diagram_of_dead_letters_draws_every_move_but_notes():
+    notes = [(state, LetterEvent.NOTE, state) for state in LetterState]
+    assert sorted(drawn(OF_LETTERS) + notes) == sorted(listed(OF_LETTERS))
+
+
+def test_the_diagrams_end_where_a_job_and_a_dead_letter_do():
+    assert ends(OF_JOBS) == [status for status in JobStatus if status.over]
+    assert ends(OF_LETTERS) == [state for state in LetterState if state.closed]
 
 
 def test_every_status_and_every_event_is_explained():
-    explained = re.findall(r"^\| `(\w+)` \| [^`|].* \|$", PAGE, re.MULTILINE)
-    assert explained == [*JobStatus, *JobEvent]
+    assert explained(OF_JOBS) == [*JobStatus, *JobEvent]
+    assert explained(OF_LETTERS) == [*LetterState, *LetterEvent]
