@@ -141,8 +141,8 @@ def stats_page(stats: DeadLetterStats, now: float, *, blocks: bool) -> Renderabl
                 ("oldest", when(stats.oldest_at, now)),
                 ("inflow", f"{stats.inflow_last_hour:,} in the last hour, {stats.inflow_per_hour:,.1f} an hour {over}"),
                 ("last 24 hours", trend(stats.trend, blocks=blocks)),
-                ("terminal errors", f"{_rate(stats.terminal_error_rate)} of {count(stats.errors, 'error')} {over}"),
-                ("retries that succeed", f"{_rate(stats.retry_success_rate)} of {stats.retries:,} {over}"),
+                ("terminal errors", f"{_share(stats.terminal_error_rate, stats.errors)} {over}"),
+                ("retries that succeed", f"{_share(stats.retry_success_rate, stats.retries)} {over}"),
                 ("resolved", f"{stats.resolved:,} {over}"),
                 (
                     "time to resolution",
@@ -249,8 +249,8 @@ def _ago(moment: float, now: float) -> str:
     return f"{length(now - moment)} ago"
 
 
-def _rate(rate: float | None) -> str:
-    return "none" if rate is None else f"{100 * rate:.1f} %"
+def _share(rate: float | None, number: int) -> str:
+    return "none" if rate is None else f"{100 * rate:.1f} % of {number:,}"
 
 
 def _context(text: str) -> list[tuple[str, str]]:
