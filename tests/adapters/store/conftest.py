@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent / "model"))
 
 NOW = 1_700_000_000.0
 ALL_ROWS = {name: select(table).order_by(*table.primary_key.columns) for name, table in tables.metadata.tables.items()}
-COUNTED = ("jobs", "attempts", "dead_letters", "workers")
+COUNTED = ("jobs", "attempts", "dead_letters", "dead_letter_groups", "dead_letter_history", "campaigns", "workers")
 
 
 def engine_of(url: str) -> Engine:
@@ -44,6 +44,11 @@ def engine_of(url: str) -> Engine:
         return create_engine("sqlite://", creator=lambda: sqlite3.connect(path, timeout=10), poolclass=QueuePool)
     server = address.url
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(server), poolclass=QueuePool)
+
+
+def plain(value: Any) -> Any:
+    """A moment as seconds, whatever the driver gives."""
+    return value.timestamp() if hasattr(value, "timestamp") else value
 
 
 def emptying(url: str) -> list[str]:
@@ -176,6 +181,19 @@ class Desk:
 
     def outcome(self, job_id: int) -> dict[str, Any] | None:
         return self.row("outcomes", job_id=job_id)
+
+    def letter(self, job_id: int) -> dict[str, Any] | None:
+        """What `dead_letter_queue` shows of a job's dead letter; times as seconds."""
+        wanted = text("SELECT * FROM dead_letter_queue WHERE job_id = :job_id")
+        with self._engine.connect() as connection:
+            found = connection.execute(wanted, {"job_id": job_id}).mappings().all()
+        assert len(found) <= 1
+        kinds = {"pages": bool, "escalated": bool}
+        return {name: kinds.get(name, plain)(value) for name, value in found[0].items()} if found else None
+
+    def history(self, letter_id: int) -> list[dict[str, Any]]:
+        """Its entries, the oldest first."""
+        return self.rows("dead_letter_history", letter_id=letter_id)
 
     def stage(self, stage: str = "fetch") -> dict[str, Any] | None:
         return self.row("stages", pipeline="review", stage=stage)

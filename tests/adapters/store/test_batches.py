@@ -5,6 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
+from reprieve.adapters.sql import schema
 from reprieve.core.policy import Cause
 from reprieve.errors import SchemaError, StoreRefusedError
 from reprieve.ports import intents as i
@@ -132,7 +133,7 @@ def test_a_store_refuses_a_database_of_a_newer_version(desk):
         with pytest.raises(SchemaError, match="newer version of Reprieve"):
             desk.another()
     finally:
-        desk.write("UPDATE reprieve_revision SET version_num = '0001'")
+        desk.write(f"UPDATE reprieve_revision SET version_num = '{schema.REVISIONS[-1]}'")
 
 
 def test_the_clock_that_was_handed_over_is_the_stores(desk):

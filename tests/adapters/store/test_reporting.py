@@ -141,7 +141,7 @@ def test_a_buried_job_is_a_dead_letter_with_code_599_and_its_attempt_in_one_writ
         "dead_letter", 599, "fetch", 5, NOW + 6,
     )  # fmt: skip
     assert (ended["result"], ended["reason"]) == (None, "budget_spent")
-    kept = desk.row("dead_letters", job_id=lease.job_id)
+    kept = desk.letter(lease.job_id)
     assert {name: kept[name] for name in found.__slots__} == {name: getattr(found, name) for name in found.__slots__}
     assert (kept["fence"], kept["state"], kept["opened_at"], kept["first_failure_at"]) == (1, "open", NOW + 6, NOW + 6)
     assert desk.row("attempts", job_id=lease.job_id)["decision"] == "dead_letter"

@@ -16,6 +16,9 @@ _TELLS: Final[Mapping[type, Tells]] = {
     i.Release: lambda intent, _: intent.run_at is None,
     i.Promote: lambda _, answer: answer.count > 0,
     i.Wake: lambda _, answer: answer > 0,
+    i.Replay: lambda _, answer: bool(answer.applied),
+    i.Launch: lambda _, answer: answer is not None and answer.replayed > 0,
+    i.Steer: lambda _, answer: answer,
     **dict.fromkeys((i.Cancel, i.Pause, i.Resume, i.Close, i.Lost), lambda _, __: True),
 }
 

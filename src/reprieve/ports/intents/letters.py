@@ -1,7 +1,7 @@
 """What is done about dead letters: remedied, replayed, settled; and campaigns that replay many.
 
-These, and `Bury`, are applied in the order of saying, after all else of a batch: they end with writing the counts of
-groups, whose rows many transactions want, and nobody may hold one of those while waiting for anything else.
+Of a batch they are applied last: first all of `Bury`, then these in the order of saying. They end with writing the counts
+of groups, whose rows many transactions want, and nobody may hold one of those while waiting for anything else.
 """
 
 from __future__ import annotations

@@ -78,22 +78,6 @@ async def retry(cursor: Cursor, intents: list[i.Retry], again: bool) -> Sequence
     )
 
 
-async def bury(cursor: Cursor, intents: list[i.Bury], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
-    """End jobs as dead letters; pause their stage where every other would fail too."""
-    values = [
-        {
-            **_about(each), **_attempt(each.attempt), "unleased": each.unleased,
-            **{f"letter_{name}": getattr(each.letter, name) for name in sql.LETTER_COLUMNS},
-        }
-        for each in intents
-    ]  # fmt: skip
-    answers = await _seen(cursor, "dead_letters", intents, await _each(cursor, sql.BURY, values), again=again)
-    for each, answer in zip(intents, answers, strict=True):
-        if each.pause and answer is Written.APPLIED:
-            await _pause(cursor, each.letter.pipeline, each.attempt)
-    return answers
-
-
 async def set_aside(cursor: Cursor, intents: list[i.SetAside], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
     """Skip, or wait for a person."""
     answers = []
@@ -169,7 +153,7 @@ async def cancel_one(cursor: Asking, wanted: i.Cancel, *, again: bool = False) -
     return i.Cancelled.DONE
 
 
-def _about(intent: i.Retry | i.Bury | i.SetAside | i.Release) -> dict[str, Any]:
+def _about(intent: i.Retry | i.SetAside | i.Release) -> dict[str, Any]:
     return {"job_id": intent.job_id, "fence": intent.fence}
 
 

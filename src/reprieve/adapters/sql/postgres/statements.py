@@ -103,17 +103,13 @@ ATTEMPT_COLUMNS: Final = (
     "stage", "number", "cause", "counted", "started_at", "ended_at", "worker_id", "decision", "reason", "error_class", "category",
     "error_type", "error_retryable", "status_code", "message", "signature", "fingerprint", "failure", "failure_count", "retry_at",
 )  # fmt: skip
-LETTER_COLUMNS: Final = (
-    "pipeline", "stage", "error_class", "category", "fingerprint", "signature", "message", "last_stack", "sanitized_context",
-    "failure", "reason", "policy", "attempts", "budget", "status_code", "pages", "escalated", "last_failure_at",
-)  # fmt: skip
 _NULLABLE: Final = {"status_code": "::int", "worker_id": "::bigint"}
 """What may be NULL has to say its type."""
-_TIMES: Final = frozenset({"started_at", "ended_at", "retry_at", "last_failure_at"})
+_TIMES: Final = frozenset({"started_at", "ended_at", "retry_at"})
 
 
-def _value(name: str, prefix: str = "") -> str:
-    slot = f"%({prefix}{name})s"
+def _value(name: str) -> str:
+    slot = f"%({name})s"
     return f"to_timestamp({slot}::float8)" if name in _TIMES else slot + _NULLABLE.get(name, "")
 
 
@@ -131,23 +127,6 @@ WITH hit AS (
   UPDATE queue SET state = 2, run_at = to_timestamp(%(run_at)s::float8), stage = %(stage)s, waits_on = NULL,
     opened_at = to_timestamp(%(opened_at)s::float8), fence = fence + CASE WHEN %(unleased)s THEN 1 ELSE 0 END, {_BACK}
   WHERE {_MINE} AND NOT cancel_requested RETURNING job_id
-) {_ATTEMPT}
-"""  # noqa: S608 - assembled from constants
-
-BURY: Final = f"""
-WITH hit AS (DELETE FROM queue WHERE {_MINE} RETURNING job_id),
-ended AS (
-  INSERT INTO outcomes (job_id, status, status_code, stage, fence, attempt, started_at, finished_at, reason)
-  SELECT job_id, 'dead_letter', 599, %(stage)s, %(fence)s, %(number)s, to_timestamp(%(started_at)s::float8),
-    to_timestamp(%(ended_at)s::float8), %(letter_reason)s FROM hit
-),
-letter AS (
-  INSERT INTO dead_letters (job_id, fence, opened_at, first_failure_at, {", ".join(LETTER_COLUMNS)})
-  SELECT job_id, %(fence)s, to_timestamp(%(ended_at)s::float8),
-    LEAST((SELECT min(ended_at) FROM attempts a WHERE a.job_id = hit.job_id AND a.stage = %(stage)s),
-          to_timestamp(%(letter_last_failure_at)s::float8)),
-    {", ".join(_value(name, "letter_") for name in LETTER_COLUMNS)}
-  FROM hit
 ) {_ATTEMPT}
 """  # noqa: S608 - assembled from constants
 

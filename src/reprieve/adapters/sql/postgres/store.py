@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import PostgresAddress, parse
+from reprieve.adapters.sql.dead_letters.applying import apply_on_postgres
 from reprieve.adapters.sql.news import is_news
 from reprieve.adapters.sql.postgres import claiming, jobs, operating, submitting
 from reprieve.adapters.sql.postgres import statements as sql
@@ -31,7 +32,6 @@ _HANDLERS: dict[Any, Handler] = {
     i.Finish: jobs.finish,
     i.Checkpoint: jobs.checkpoint,
     i.Retry: jobs.retry,
-    i.Bury: jobs.bury,
     i.SetAside: jobs.set_aside,
     i.Await: jobs.wait,
     i.Release: jobs.release,
@@ -46,11 +46,13 @@ _HANDLERS: dict[Any, Handler] = {
     i.Renew: operating.renew,
     i.Leave: operating.leave,
     i.Lost: operating.lose,
+    # Last of what waits for rows of others: it ends with the counts of groups, which many want.
+    i.LetterIntent: apply_on_postgres,
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
-_TOGETHER = dict.fromkeys(get_args(i.StageIntent), i.StageIntent)
-"""What is said about stages holds in the order of saying, whatever its kind."""
+_TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent) for kind in get_args(several)}
+"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
 _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim)
 
 
@@ -112,7 +114,7 @@ class PostgresStore:
                 await self._group(cursor, intents, next(iter(groups.items())), answers, again=False)
             else:
                 await self._transaction(cursor, intents, groups, answers, again=again)
-        return answers  # type: ignore[return-value]  # every place has been filled
+        return answers
 
     async def submit_through(
         self, connection: object, intents: Sequence[i.Submit]

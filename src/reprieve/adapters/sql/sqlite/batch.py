@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from reprieve.adapters.sql.dead_letters.applying import apply_on_sqlite
 from reprieve.adapters.sql.sqlite import claiming, finishing, jobs, operating, submitting
 from reprieve.ports import intents as i
 
@@ -17,7 +18,7 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     # In the order in which a batch is applied: what frees comes before what takes.
     i.Finish: finishing.finish,
     i.Checkpoint: finishing.checkpoint,
-    **dict.fromkeys((i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop), jobs.report),
+    **dict.fromkeys((i.Retry, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop), jobs.report),
     i.Cancel: jobs.cancel,
     i.Submit: submitting.submit,
     i.StageIntent: operating.change_stage,
@@ -26,11 +27,13 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     i.Renew: operating.renew,
     i.Leave: operating.leave,
     i.Lost: operating.lose,
+    # Last of what waits for rows of others: it ends with the counts of groups, which many want.
+    i.LetterIntent: apply_on_sqlite,
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
-_TOGETHER: Final = dict.fromkeys(get_args(i.StageIntent), i.StageIntent)
-"""What is said about stages holds in the order of saying, whatever its kind."""
+_TOGETHER: Final = {kind: several for several in (i.StageIntent, i.LetterIntent) for kind in get_args(several)}
+"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
 
 
 def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from reprieve.adapters.sql.sqlite import operating
 from reprieve.adapters.sql.sqlite.rows import LEASED, READY, SCHEDULED, SUSPECT, WAITING, end, end_cancelled, standing
-from reprieve.core.lifecycle import DEAD_LETTER_STATUS, JobStatus
+from reprieve.core.lifecycle import JobStatus
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from reprieve.adapters.sql.sqlite.rows import Row
 
-    Report = i.Retry | i.Bury | i.SetAside | i.Await | i.Release | i.Remember | i.Complete | i.Stop
+    Report = i.Retry | i.SetAside | i.Await | i.Release | i.Remember | i.Complete | i.Stop
 
 _COUNTERS: Final = tuple(field.name for field in fields(i.Counters))
 _GIVE_BACK: Final = f"""
@@ -35,18 +35,9 @@ _ASK_TO_STOP: Final = "UPDATE queue SET cancel_requested = true, cancelled_by = 
 _KNOWN: Final = "SELECT 1 FROM jobs WHERE id = ?"
 _ENDED: Final = "SELECT status, fence FROM outcomes WHERE job_id = ?"
 _CANCELLED: Final = "SELECT finished_at, ended_by, reason FROM outcomes WHERE job_id = ? AND status = 'cancelled'"
+_RECORDED: Final = ("job_id", "fence", *(field.name for field in fields(i.AttemptRecord)))
+_RECORD: Final = f"INSERT INTO attempts ({', '.join(_RECORDED)}) VALUES ({', '.join('?' * len(_RECORDED))})"  # noqa: S608 - names of ours
 _ATTEMPTED: Final = "SELECT 1 FROM attempts WHERE job_id = ? AND fence = ?"
-_BURIED: Final = "SELECT 1 FROM dead_letters WHERE job_id = ? AND fence = ?"
-_FIRST_FAILURE: Final = "SELECT min(ended_at) FROM attempts WHERE job_id = ? AND stage = ?"
-
-
-def _insertion(table: str, kind: type, *more: str) -> str:
-    columns = (*more, *(field.name for field in fields(kind)))
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - names of ours
-
-
-_RECORD: Final = _insertion("attempts", i.AttemptRecord, "job_id", "fence")
-_BURY: Final = _insertion("dead_letters", i.DeadLetterRecord, "job_id", "fence", "first_failure_at", "opened_at")
 
 
 def report(connection: sqlite3.Connection, intents: list[Report], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
@@ -76,8 +67,6 @@ def _write(connection: sqlite3.Connection, said: Report, row: Row) -> None:
             _give_back(connection, row, said, idle if said.run_at is None else SCHEDULED)
         case i.Await():
             connection.execute(_AWAIT, (said.waits_on, said.job_id))
-        case i.Bury():
-            _bury(connection, said)
         case i.SetAside():
             _set_aside(connection, said, row)
         case i.Remember():
@@ -108,7 +97,7 @@ def _is_in_place(said: Report, row: Row) -> bool:
         return False
     if isinstance(said, i.Stop) and not row.cancel_requested:
         return False
-    unleased = isinstance(said, i.Complete) or (isinstance(said, i.Retry | i.Bury | i.SetAside) and said.unleased)
+    unleased = isinstance(said, i.Complete) or (isinstance(said, i.Retry | i.SetAside) and said.unleased)
     return (row.state != LEASED) if unleased else (row.state == LEASED)
 
 
@@ -120,7 +109,7 @@ def _would_go_on(said: Report) -> bool:
 
 
 def _time_of(said: Report) -> float:
-    return said.attempt.ended_at if isinstance(said, i.Retry | i.Bury | i.SetAside) else said.now
+    return said.attempt.ended_at if isinstance(said, i.Retry | i.SetAside) else said.now
 
 
 def _found_done(connection: sqlite3.Connection, said: Report, row: Row | None) -> Written:
@@ -131,8 +120,6 @@ def _found_done(connection: sqlite3.Connection, said: Report, row: Row | None) -
     match said:
         case i.Retry() | i.SetAside():
             done = connection.execute(_ATTEMPTED, (said.job_id, said.fence)).fetchone() is not None
-        case i.Bury():
-            done = connection.execute(_BURIED, (said.job_id, said.fence)).fetchone() is not None
         case i.Complete():
             done = connection.execute(_ENDED, (said.job_id,)).fetchone() == ("succeeded", said.fence)
         case i.Stop() | i.Release() | i.Await() | i.Remember():
@@ -147,7 +134,7 @@ def _found_done(connection: sqlite3.Connection, said: Report, row: Row | None) -
     return Written.CANCELLED if stopped and _would_go_on(said) else Written.STALE
 
 
-def _record(connection: sqlite3.Connection, said: i.Retry | i.Bury | i.SetAside, attempt: i.AttemptRecord) -> None:
+def _record(connection: sqlite3.Connection, said: i.Retry | i.SetAside, attempt: i.AttemptRecord) -> None:
     connection.execute(_RECORD, (said.job_id, said.fence, *astuple(attempt)))
 
 
@@ -162,41 +149,23 @@ def _give_back(connection: sqlite3.Connection, row: Row, said: i.Retry | i.SetAs
     connection.execute(_GIVE_BACK, values)
 
 
-def _bury(connection: sqlite3.Connection, said: i.Bury) -> None:
-    attempt, letter = said.attempt, said.letter
-    _record(connection, said, attempt)
-    first = connection.execute(_FIRST_FAILURE, (said.job_id, letter.stage)).fetchone()[0]
-    first = letter.last_failure_at if first is None else min(first, letter.last_failure_at)
-    connection.execute(_BURY, (said.job_id, said.fence, first, attempt.ended_at, *astuple(letter)))
-    _end(connection, said, JobStatus.DEAD_LETTER, letter.reason)
-    if said.pause:
-        operating.pause(connection, letter.pipeline, attempt)
-
-
 def _set_aside(connection: sqlite3.Connection, said: i.SetAside, row: Row) -> None:
     _record(connection, said, said.attempt)
     if said.status is JobStatus.SKIPPED:
-        _end(connection, said, said.status, said.attempt.error_class)
+        _skip(connection, said)
     else:
         _give_back(connection, row, said, WAITING)
     if said.pause:
         operating.pause(connection, row.pipeline, said.attempt)
 
 
-def _end(connection: sqlite3.Connection, said: i.Bury | i.SetAside, status: JobStatus, reason: str) -> None:
+def _skip(connection: sqlite3.Connection, said: i.SetAside) -> None:
     attempt = said.attempt
-    code = DEAD_LETTER_STATUS if status is JobStatus.DEAD_LETTER else None
     outcome = (
-        said.job_id,
-        status.value,
-        code,
-        attempt.stage,
-        said.fence,
-        attempt.number,
-        attempt.started_at,
-        attempt.ended_at,
-    )
-    end(connection, [(*outcome, reason, None, None, None)])
+        said.job_id, said.status.value, None, attempt.stage, said.fence, attempt.number, attempt.started_at, attempt.ended_at,
+        attempt.error_class, None, None, None,
+    )  # fmt: skip
+    end(connection, [outcome])
 
 
 def cancel(connection: sqlite3.Connection, intents: list[i.Cancel], again: bool) -> Sequence[i.Cancelled]:  # noqa: FBT001 - a handler's shape

@@ -1,0 +1,280 @@
+"""Campaigns: their members written down once, then replayed wave by wave, whoever steps them and however many try."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.adapters.sql.dead_letters.replaying import Order, put_back
+from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.core.canary import CampaignState, MemberState
+from reprieve.core.lifecycle import LetterEvent
+from reprieve.core.remedies import RootCause
+from reprieve.ports.intents import Launched, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from reprieve.adapters.sql.dead_letters.tally import Tally
+    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.ports.intents import Enlist, Gather, Launch, Steer
+
+_GATHERED: Final = {
+    "state": "text", "selection": "text", "fingerprint": "text", "created_by": "text", "created_at": "moment",
+    "changed_by": "text", "changed_at": "moment", "steps": "text", "waves": "text", "rate": "float8", "restart": "boolean",
+    "stage": "text", "wave_at": "moment",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """What has to be known of a campaign to step it."""
+
+    state: str
+    wave: int
+    launched: int
+    steps: str
+    created_by: str
+    restart: bool
+    stage: str | None
+
+
+def hold(words: Words, ids: Iterable[int]) -> Talk[None]:
+    """Keep others from stepping these campaigns."""
+    if words.locks:
+        yield Ask(_locked(words), {"ids": words.listed(sorted(ids))})
+
+
+def next_members(words: Words, wanted: Launch) -> Talk[list[int]]:
+    """The letters whose turn it would be; only who holds the campaign can give it to them."""
+    rows = yield Ask(_next(words), {"campaign": wanted.campaign_id, "count": wanted.count})
+    return [row[0] for row in rows]
+
+
+def gather(words: Words, wanted: Gather, *, again: bool) -> Talk[int]:
+    """Begin a campaign; its id."""
+    values: dict[str, Any] = {
+        "state": CampaignState.GATHERING.value, "selection": wanted.selection, "fingerprint": wanted.fingerprint,
+        "created_by": wanted.actor, "created_at": wanted.now, "changed_by": wanted.actor, "changed_at": wanted.now,
+        "steps": _written(wanted.steps), "waves": json.dumps(wanted.waves), "rate": wanted.rate, "restart": wanted.restart,
+        "stage": wanted.stage, "wave_at": wanted.now,
+    }  # fmt: skip
+    if again:
+        rows = yield Ask(_gathered(words), {name: values[name] for name in ("created_by", "created_at", "selection")})
+        if rows:
+            return int(rows[0][0])
+    ((campaign_id,),) = yield Ask(_gather(words), values)
+    return int(campaign_id)
+
+
+def enlist(words: Words, wanted: Enlist, *, again: bool) -> Talk[int]:
+    """Write down members that are new, in their order."""
+    campaign = yield from _campaign(words, wanted.campaign_id)
+    if campaign is None or campaign.state != CampaignState.GATHERING:
+        return 0
+    ids = tuple(dict.fromkeys(wanted.letters))
+    these = {"campaign": wanted.campaign_id, "ids": words.listed(ids)}
+    there = {row[0] for row in (yield Ask(_members(words), these))}
+    new = [letter_id for letter_id in ids if letter_id not in there]
+    if new:
+        ((last,),) = yield Ask(_last_place(words), {"campaign": wanted.campaign_id})
+        yield Put(_enlist(words), [(wanted.campaign_id, each, last + at) for at, each in enumerate(new, 1)])
+        return len(new)
+    if not again:
+        return 0
+    # Whoever gathers does one after another: what an earlier try has added stands at the end.
+    ((count,),) = yield Ask(_at_the_end(words), these)
+    return int(count)
+
+
+def steer(words: Words, wanted: Steer, *, again: bool) -> Talk[bool]:
+    """Change a campaign's state, or take it to its next wave; whether it was as expected."""
+    values = {
+        "campaign": wanted.campaign_id, "state": wanted.state.value, "actor": wanted.actor, "reason": wanted.reason,
+        "now": wanted.now, "wave": wanted.wave,
+    }  # fmt: skip
+    expects = {f"expected_{state.name.lower()}": state in wanted.expects for state in CampaignState}
+    if (yield Ask(_steer(words), {**values, **expects})):
+        return True
+    return again and bool((yield Ask(_steered(words), values)))
+
+
+def launch(
+    words: Words, wanted: Launch, members: Sequence[int] | None, tally: Tally, *, again: bool
+) -> Talk[Launched | None]:
+    """Give these members their turn, if the campaign is where the caller believes; None: another launch gives it to them."""
+    campaign = yield from _campaign(words, wanted.campaign_id)
+    if campaign is None:
+        return None
+    if (campaign.wave, campaign.launched) != (wanted.wave, wanted.launched):
+        return (yield from _launched_before(words, wanted, campaign)) if again else None
+    if campaign.state != CampaignState.RUNNING or members is None:
+        return None
+    if not members:
+        return Launched(replayed=0, left_out=0)
+    order = Order(
+        steps=_read(campaign.steps), actor=campaign.created_by, now=wanted.now, restart=bool(campaign.restart),
+        stage=campaign.stage, campaign_id=wanted.campaign_id,
+    )  # fmt: skip
+    refused = yield from put_back(words, members, order, tally)
+    turns = []
+    for letter_id in members:
+        state = MemberState.LEFT_OUT if letter_id in refused else MemberState.REPLAYING
+        turns.append((wanted.campaign_id, letter_id, state.value, wanted.wave))
+    yield Put(_turn(words), turns)
+    yield Ask(_count(words), {"campaign": wanted.campaign_id, "count": len(members)})
+    return Launched(replayed=len(members) - len(refused), left_out=len(refused))
+
+
+def _launched_before(words: Words, wanted: Launch, campaign: Campaign) -> Talk[Launched | None]:
+    """What an earlier try, whose outcome was unknown, has launched; None: somebody else has."""
+    values = {"campaign": wanted.campaign_id, "wave": wanted.wave, "now": wanted.now}
+    ((replayed,),) = yield Ask(_replayed(words), values)
+    if not replayed:
+        return None
+    turns = campaign.launched - wanted.launched if campaign.wave == wanted.wave else replayed
+    return Launched(replayed=int(replayed), left_out=max(0, turns - int(replayed)))
+
+
+def _campaign(words: Words, campaign_id: int) -> Talk[Campaign | None]:
+    rows = yield Ask(_find(words), {"campaign": campaign_id})
+    return Campaign(**dict(zip(Campaign.__slots__, rows[0], strict=True))) if rows else None
+
+
+def _written(steps: Sequence[Step]) -> str:
+    values = [{"event": step.event, "note": step.note, "cause": step.cause, "detail": step.detail} for step in steps]
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _read(steps: str) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            event=LetterEvent(step["event"]),
+            note=step["note"],
+            cause=None if step["cause"] is None else RootCause(step["cause"]),
+            detail=step["detail"],
+        )
+        for step in json.loads(steps)
+    )
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _locked(words: Words) -> str:
+    return f"SELECT id FROM campaigns WHERE id {words.among('ids')} ORDER BY id {words.lock('FOR UPDATE')}"  # noqa: S608 - constants
+
+
+@cache
+def _find(words: Words) -> str:
+    return f"SELECT {', '.join(Campaign.__slots__)} FROM campaigns WHERE id = {words.value('campaign', 'bigint')}"  # noqa: S608 - constants
+
+
+@cache
+def _next(words: Words) -> str:
+    return f"""
+    SELECT letter_id FROM campaign_members WHERE campaign_id = {words.value("campaign", "bigint")} AND state = 'waiting'
+    ORDER BY place LIMIT {words.value("count", "bigint")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _gather(words: Words) -> str:
+    values = ", ".join(words.value(name, kind) for name, kind in _GATHERED.items())
+    return f"INSERT INTO campaigns ({', '.join(_GATHERED)}) VALUES ({values}) RETURNING id"  # noqa: S608 - constants
+
+
+@cache
+def _gathered(words: Words) -> str:
+    return f"""
+    SELECT id FROM campaigns WHERE created_by = {words.value("created_by")}
+      AND created_at = {words.value("created_at", "moment")} AND selection = {words.value("selection")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _members(words: Words) -> str:
+    return f"""
+    SELECT letter_id FROM campaign_members
+    WHERE campaign_id = {words.value("campaign", "bigint")} AND letter_id {words.among("ids")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _last_place(words: Words) -> str:
+    return f"""
+    SELECT COALESCE(max(place), 0) FROM campaign_members WHERE campaign_id = {words.value("campaign", "bigint")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _enlist(words: Words) -> str:
+    given = words.each(campaign_id="bigint", letter_id="bigint", place="integer")
+    return f"""
+    INSERT INTO campaign_members (campaign_id, letter_id, place) SELECT campaign_id, letter_id, place FROM {given}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _at_the_end(words: Words) -> str:
+    campaign = words.value("campaign", "bigint")
+    return f"""
+    SELECT count(*) FROM campaign_members WHERE campaign_id = {campaign} AND place > (
+      SELECT COALESCE(max(place), 0) FROM campaign_members WHERE campaign_id = {campaign} AND NOT letter_id {words.among("ids")})
+    """  # noqa: S608 - assembled from constants
+
+
+# Where the state stays what it is, only who takes the campaign forward changes anything: two who try do it once.
+@cache
+def _steer(words: Words) -> str:
+    wave, state, now = words.value("wave", "integer"), words.value("state"), words.value("now", "moment")
+    expected = " OR ".join(
+        f"(state = '{each.value}' AND {words.value(f'expected_{each.name.lower()}', 'boolean')})"
+        for each in CampaignState
+    )
+    return f"""
+    UPDATE campaigns SET state = {state}, changed_by = {words.value("actor")}, changed_at = {now}, reason = {words.value("reason")},
+      launched = CASE WHEN {wave} IS NULL THEN launched ELSE 0 END, wave_at = CASE WHEN {wave} IS NULL THEN wave_at ELSE {now} END,
+      wave = COALESCE({wave}, wave)
+    WHERE id = {words.value("campaign", "bigint")} AND ({expected}) AND ({wave} IS NULL OR wave < {wave} OR state <> {state})
+    RETURNING id
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _steered(words: Words) -> str:
+    wave = words.value("wave", "integer")
+    return f"""
+    SELECT id FROM campaigns WHERE id = {words.value("campaign", "bigint")} AND state = {words.value("state")}
+      AND changed_by = {words.value("actor")} AND changed_at = {words.value("now", "moment")} AND reason = {words.value("reason")}
+      AND ({wave} IS NULL OR wave = {wave})
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _turn(words: Words) -> str:
+    given = words.each(campaign_id="bigint", letter_id="bigint", state="text", wave="integer")
+    return f"""
+    UPDATE campaign_members SET state = given.state, wave = given.wave FROM {given}
+    WHERE campaign_members.campaign_id = given.campaign_id AND campaign_members.letter_id = given.letter_id
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _count(words: Words) -> str:
+    return f"""
+    UPDATE campaigns SET launched = launched + {words.value("count", "integer")} WHERE id = {words.value("campaign", "bigint")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _replayed(words: Words) -> str:
+    return f"""
+    SELECT count(DISTINCT member.letter_id) FROM campaign_members member
+    JOIN dead_letter_history entry ON entry.letter_id = member.letter_id
+    WHERE member.campaign_id = {words.value("campaign", "bigint")} AND member.wave = {words.value("wave", "integer")}
+      AND entry.event IN ('replay', 'override') AND entry.at = {words.value("now", "moment")}
+    """  # noqa: S608 - assembled from constants

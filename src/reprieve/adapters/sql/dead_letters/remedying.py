@@ -1,0 +1,147 @@
+"""What people and the engine do about dead letters short of replaying them: steps of triage, and settling what was replayed."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from reprieve.adapters.sql.dead_letters.burying import settle_members
+from reprieve.adapters.sql.dead_letters.entries import ENGINE, Path, move, tell, told_before
+from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.core.canary import MemberState
+from reprieve.core.lifecycle import JobStatus, LetterEvent, LetterState
+from reprieve.errors import IllegalTransitionError
+from reprieve.ports.intents import Refused, Remedied, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from reprieve.adapters.sql.dead_letters.tally import Tally
+    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.core.remedies import RootCause
+    from reprieve.ports.intents import Remedy, Settle
+
+
+class Letter(NamedTuple):
+    """What has to be known of a letter to judge what is wanted of it."""
+
+    letter_id: int
+    state: LetterState
+    group_id: int
+    job_id: int
+
+
+class Judged(NamedTuple):
+    """Letters that all can go the same way."""
+
+    path: Path
+    letters: list[Letter]
+
+
+def look(words: Words, ids: Iterable[int]) -> Talk[dict[int, Letter]]:
+    """These letters as they are, which nobody can change meanwhile."""
+    rows = yield Ask(_look(words), {"ids": words.listed(ids)})
+    return {row[0]: Letter(row[0], LetterState(row[1]), *row[2:]) for row in rows}
+
+
+def judge(
+    found: dict[int, Letter], wanted: Iterable[int], steps: Sequence[Step]
+) -> tuple[list[Judged], dict[int, Refused]]:
+    """Which letters can take these steps, by the state they are in; why the others cannot."""
+    paths: dict[LetterState, Judged | str] = {}
+    refused: dict[int, Refused] = {}
+    for letter_id in wanted:
+        letter = found.get(letter_id)
+        if letter is None:
+            refused[letter_id] = Refused(letter_id=letter_id, state=None, why=f"there is no dead letter {letter_id}")
+            continue
+        if letter.state not in paths:
+            paths[letter.state] = _way(letter.state, steps)
+        way = paths[letter.state]
+        if isinstance(way, str):
+            refused[letter_id] = Refused(letter_id=letter_id, state=letter.state, why=way)
+        else:
+            way.letters.append(letter)
+    return [way for way in paths.values() if isinstance(way, Judged)], refused
+
+
+def _way(state: LetterState, steps: Sequence[Step]) -> Judged | str:
+    try:
+        return Judged(Path.of(state, [step.event for step in steps]), [])
+    except IllegalTransitionError as error:
+        return str(error)
+
+
+def cause_of(steps: Sequence[Step]) -> RootCause | None:
+    """What the last of these that names a cause names."""
+    return next((step.cause for step in reversed(steps) if step.cause is not None), None)
+
+
+def remedy(words: Words, wanted: Remedy, tally: Tally, *, again: bool) -> Talk[Remedied]:
+    """Take the steps, for all letters that are in one state at once."""
+    ids = tuple(dict.fromkeys(wanted.letters))
+    done: set[int] = set()
+    if again:
+        done = yield from told_before(words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
+    found = yield from look(words, ids)
+    judged, refused = judge(found, [each for each in ids if each not in done], wanted.steps)
+    for path, letters in judged:
+        these = [letter.letter_id for letter in letters]
+        yield from move(words, these, path, cause=cause_of(wanted.steps), now=wanted.now)
+        yield from tell(words, these, path, wanted.steps, actor=wanted.actor, now=wanted.now)
+        tally.moved([letter.group_id for letter in letters], path.before, path.after)
+    return answer(ids, refused)
+
+
+def answer(ids: Sequence[int], refused: dict[int, Refused]) -> Remedied:
+    """What was done, in the order in which it was asked for."""
+    return Remedied(
+        applied=tuple([each for each in ids if each not in refused]),
+        refused=tuple([refused[each] for each in ids if each in refused]),
+    )
+
+
+_ENDS = {
+    JobStatus.SUCCEEDED: (LetterEvent.RECOVER, MemberState.CONFIRMED),
+    JobStatus.CANCELLED: (LetterEvent.WITHDRAW, MemberState.FAILED),
+    JobStatus.SKIPPED: (LetterEvent.WITHDRAW, MemberState.FAILED),
+}
+"""What the end of a replayed job means for its letter, and for the campaign that replayed it."""
+
+
+def settle(words: Words, wanted: Settle, tally: Tally) -> Talk[int]:
+    """Write down which replayed jobs are over."""
+    rows = yield Ask(_over(words), {"limit": wanted.limit})
+    members = []
+    for status, (event, member) in _ENDS.items():
+        ended = [row for row in rows if row[2] == status]
+        if not ended:
+            continue
+        ids = [row[0] for row in ended]
+        path = Path.of(LetterState.REPLAYING, [event])
+        step = Step(event=event, note="", detail=json.dumps({"status": status.value}))
+        yield from move(words, ids, path, cause=None, now=wanted.now)
+        yield from tell(words, ids, path, [step], actor=ENGINE, now=wanted.now)
+        tally.moved([row[1] for row in ended], path.before, path.after)
+        members += [(row[3], row[0], member.value) for row in ended if row[3] is not None]
+    if members:
+        yield Put(settle_members(words), sorted(members))
+    return len(rows)
+
+
+@cache
+def _look(words: Words) -> str:
+    return f"SELECT id, state, group_id, job_id FROM dead_letters WHERE id {words.among('ids')}"  # noqa: S608 - constants
+
+
+# What somebody else has locked is being settled, or buried again, by them.
+@cache
+def _over(words: Words) -> str:
+    return f"""
+    SELECT letter.id, letter.group_id, ended.status, letter.campaign_id
+    FROM dead_letters letter JOIN outcomes ended ON ended.job_id = letter.job_id
+    WHERE letter.state = 'replaying' AND ended.status IN ('succeeded', 'cancelled', 'skipped')
+    ORDER BY letter.last_failure_at, letter.id LIMIT {words.value("limit", "bigint")}
+    {words.lock("FOR UPDATE OF letter SKIP LOCKED")}
+    """  # noqa: S608 - assembled from constants

@@ -1,0 +1,296 @@
+"""Putting jobs back into the queue: from the stage that failed, from the first, or from a chosen one; with a payload that fits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reprieve.adapters.sql.dead_letters.entries import tell, told_before
+from reprieve.adapters.sql.dead_letters.remedying import answer, cause_of, judge, look
+from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.core.lifecycle import JobStatus, LetterState
+from reprieve.ports.intents import CODEC_JSON, QueueState, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from reprieve.adapters.sql.dead_letters.entries import Path
+    from reprieve.adapters.sql.dead_letters.remedying import Letter
+    from reprieve.adapters.sql.dead_letters.tally import Tally
+    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.ports.intents import Remedied, Replay, Revision, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """How letters are to be replayed."""
+
+    steps: Sequence[Step]
+    actor: str
+    now: float
+    restart: bool
+    stage: str | None
+    revision: Revision | None = None
+    campaign_id: int | None = None
+
+    @property
+    def from_the_first(self) -> bool:
+        """Whether nothing that was done before counts; a payload that was wrong was wrong for every stage."""
+        return self.stage is None and (self.restart or self.revision is not None)
+
+
+class Finished(NamedTuple):
+    """A stage with a result, by when."""
+
+    finished_at: float
+    started_at: float
+    stage: str
+
+
+class Job(NamedTuple):
+    """What has to be known of a job to run it again."""
+
+    job_id: int
+    known: bool
+    first_stage: str
+    payload_kept: bool
+    status: str
+    """How it ended; empty: it did not."""
+    fence: int
+    failed_stage: str
+    finished: list[Finished]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A letter whose job is run again: from where, and what it forgets."""
+
+    letter: Letter
+    path: Path
+    job: Job
+    stage: str
+    forgets: tuple[str, ...]
+    """Stages whose results and memos go."""
+
+
+def replay(words: Words, wanted: Replay, tally: Tally, *, again: bool) -> Talk[Remedied]:
+    """Replay what can be replayed; why the rest cannot."""
+    ids = tuple(dict.fromkeys(wanted.letters))
+    done: set[int] = set()
+    if again:
+        done = yield from told_before(words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
+    order = Order(
+        steps=wanted.steps, actor=wanted.actor, now=wanted.now, restart=wanted.restart, stage=wanted.stage,
+        revision=wanted.revision,
+    )  # fmt: skip
+    refused = yield from put_back(words, [each for each in ids if each not in done], order, tally)
+    return answer(ids, refused)
+
+
+def put_back(words: Words, ids: Sequence[int], order: Order, tally: Tally) -> Talk[dict[int, Refused]]:
+    """Put the jobs of these letters back into the queue, with fresh budgets; those that were refused."""
+    found = yield from look(words, ids)
+    judged, refused = judge(found, ids, order.steps)
+    legal = [letter for _, letters in judged for letter in letters]
+    jobs = yield from _jobs(words, [letter.job_id for letter in legal], order) if legal else _nothing()
+    turns: list[Turn] = []
+    for path, letters in judged:
+        for letter in letters:
+            turn = _turn(letter, path, jobs[letter.job_id], order)
+            if isinstance(turn, str):
+                refused[letter.letter_id] = Refused(letter_id=letter.letter_id, state=letter.state, why=turn)
+            else:
+                turns.append(turn)
+    if turns:
+        yield from _forget(words, turns)
+        number = (yield from _revise(words, turns[0], order)) if order.revision is not None else None
+        yield from _write(words, turns, order, number, tally)
+    return refused
+
+
+def _nothing() -> Talk[dict[int, Job]]:
+    return {}
+    yield  # type: ignore[unreachable]  # a talk in which nothing is asked
+
+
+def _turn(letter: Letter, path: Path, job: Job, order: Order) -> Turn | str:
+    """From where the job is run, or why it cannot be."""
+    trouble = _trouble(job)
+    if trouble is not None:
+        return trouble
+    failed = job.failed_stage
+    done = [each.stage for each in sorted(job.finished)]
+    if order.from_the_first:
+        # Also what the stage that failed remembers, were it the first.
+        return Turn(letter, path, job, job.first_stage, (*dict.fromkeys((*done, failed)),))
+    chosen = failed if order.stage is None else order.stage
+    if chosen in done:
+        # Of two that ended at the same time, neither is known to have come after the other: both keep what they have.
+        begins = next(each for each in job.finished if each.stage == chosen)
+        later = [each.stage for each in job.finished if each[:2] > begins[:2]]
+        return Turn(letter, path, job, chosen, (*dict.fromkeys((chosen, *later, failed)),))
+    if chosen != failed:
+        named = ", ".join((*done, failed))
+        return f"it can be replayed from these stages of its job: {named}; not from {chosen!r}"
+    return Turn(letter, path, job, failed, () if order.revision is None else (failed,))
+
+
+def _trouble(job: Job) -> str | None:
+    """Why a job cannot be run again, wherever it were to begin."""
+    if not job.known:
+        return f"its job {job.job_id} was pruned"
+    if not job.payload_kept:
+        return f"the payload of its job {job.job_id} was erased"
+    if not job.status:
+        return f"its job {job.job_id} is not over"
+    return None if job.status == JobStatus.DEAD_LETTER else f"its job {job.job_id} is {job.status}"
+
+
+def _jobs(words: Words, job_ids: Sequence[int], order: Order) -> Talk[dict[int, Job]]:
+    """The jobs, which are kept from being erased or pruned meanwhile; stages they have finished where that matters."""
+    these = {"jobs": words.listed(job_ids)}
+    known = {row[0]: row for row in (yield Ask(_known(words), these))}
+    ended = {row[0]: row for row in (yield Ask(_ended(words), these))}
+    finished: dict[int, list[Finished]] = {}
+    if order.stage is not None or order.from_the_first:
+        for job_id, *stage in (yield Ask(_finished(words), these)):
+            finished.setdefault(job_id, []).append(Finished(*stage))
+    jobs = {}
+    for job_id in job_ids:
+        _, first_stage, payload_kept = known.get(job_id, (job_id, "", False))
+        _, status, fence, failed_stage = ended.get(job_id, (job_id, "", 0, ""))
+        jobs[job_id] = Job(
+            job_id, job_id in known, first_stage, payload_kept, status, fence, failed_stage, finished.get(job_id, [])
+        )
+    return jobs
+
+
+def _forget(words: Words, turns: Sequence[Turn]) -> Talk[None]:
+    """Drop the results and memos of stages that are run again."""
+    forgotten = [(turn.job.job_id, stage) for turn in turns for stage in turn.forgets]
+    if forgotten:
+        yield Put(_drop(words, "checkpoints"), forgotten)
+        yield Put(_drop(words, "memos"), forgotten)
+
+
+def _revise(words: Words, turn: Turn, order: Order) -> Talk[int]:
+    """Keep the payload that was wrong, and put the new one in its place; the number of the kept one."""
+    job: dict[str, Any] = {"job": turn.job.job_id}
+    ((number,),) = yield Ask(_next_revision(words), job)
+    yield Ask(_keep_payload(words), {**job, "number": number, "now": order.now, "actor": order.actor})
+    if order.revision is not None:
+        new = {"payload": order.revision.payload, "payload_type": order.revision.payload_type, "codec": CODEC_JSON}
+        yield Ask(_new_payload(words), {**job, **new})
+    return int(number)
+
+
+def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None, tally: Tally) -> Talk[None]:
+    yield Ask(_reopen(words), {"jobs": words.listed(turn.job.job_id for turn in turns)})
+    rows = [(turn.job.job_id, turn.stage, turn.job.fence + 1, QueueState.READY.value) for turn in turns]
+    yield Put(_enqueue(words), rows)
+    cause = cause_of(order.steps)
+    values = {
+        "ids": words.listed(turn.letter.letter_id for turn in turns), "campaign": order.campaign_id,
+        "cause": None if cause is None else cause.value, "escalates": any(turn.path.escalates for turn in turns),
+    }  # fmt: skip
+    yield Ask(_move(words), values)
+    for (path, stage), ids in _alike(turns).items():
+        *first, last = order.steps
+        last = replace(last, detail=_detail(last, stage, order, number))
+        yield from tell(words, ids, path, [*first, last], actor=order.actor, now=order.now)
+    for turn in turns:
+        tally.moved([turn.letter.group_id], turn.path.before, LetterState.REPLAYING)
+
+
+def _alike(turns: Iterable[Turn]) -> Mapping[tuple[Path, str], list[int]]:
+    """The letters whose history tells the same."""
+    alike: dict[tuple[Path, str], list[int]] = {}
+    for turn in turns:
+        alike.setdefault((turn.path, turn.stage), []).append(turn.letter.letter_id)
+    return alike
+
+
+def _detail(last: Step, stage: str, order: Order, number: int | None) -> str:
+    detail = {**json.loads(last.detail), "stage": stage, "restart": order.restart}
+    if number is not None:
+        detail["revision"] = number
+    if order.campaign_id is not None:
+        detail["campaign"] = order.campaign_id
+    return json.dumps(detail, ensure_ascii=False)
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _known(words: Words) -> str:
+    return f"""
+    SELECT id, first_stage, payload IS NOT NULL FROM jobs WHERE id {words.among("jobs")}
+    ORDER BY id {words.lock("FOR KEY SHARE")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _ended(words: Words) -> str:
+    return f"SELECT job_id, status, fence, stage FROM outcomes WHERE job_id {words.among('jobs')}"  # noqa: S608 - constants
+
+
+@cache
+def _finished(words: Words) -> str:
+    return f"SELECT job_id, finished_at, started_at, stage FROM checkpoints WHERE job_id {words.among('jobs')}"  # noqa: S608 - constants
+
+
+@cache
+def _drop(words: Words, table: str) -> str:
+    given = words.each(job_id="bigint", stage="text")
+    return f"DELETE FROM {table} WHERE (job_id, stage) IN (SELECT job_id, stage FROM {given})"  # noqa: S608 - constants
+
+
+@cache
+def _next_revision(words: Words) -> str:
+    return f"SELECT COALESCE(max(number), 0) + 1 FROM revisions WHERE job_id = {words.value('job', 'bigint')}"  # noqa: S608 - constants
+
+
+@cache
+def _keep_payload(words: Words) -> str:
+    return f"""
+    INSERT INTO revisions (job_id, number, replaced_at, replaced_by, payload_type, codec, payload)
+    SELECT id, {words.value("number", "integer")}, {words.value("now", "moment")}, {words.value("actor")}, payload_type, codec, payload
+    FROM jobs WHERE id = {words.value("job", "bigint")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _new_payload(words: Words) -> str:
+    return f"""
+    UPDATE jobs SET payload = {words.value("payload", "bytea")}, payload_type = {words.value("payload_type")},
+      codec = {words.value("codec", "smallint")}
+    WHERE id = {words.value("job", "bigint")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _reopen(words: Words) -> str:
+    return f"DELETE FROM outcomes WHERE job_id {words.among('jobs')}"  # noqa: S608 - constants
+
+
+@cache
+def _enqueue(words: Words) -> str:
+    given = words.each(job_id="bigint", stage="text", fence="bigint", state="smallint")
+    return f"""
+    INSERT INTO queue (job_id, pipeline, stage, priority, state, fence)
+    SELECT jobs.id, jobs.pipeline, given.stage, jobs.priority, given.state, given.fence
+    FROM {given} JOIN jobs ON jobs.id = given.job_id
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _move(words: Words) -> str:
+    return f"""
+    UPDATE dead_letters SET state = 'replaying', replays = replays + 1, campaign_id = {words.value("campaign", "bigint")},
+      cause = COALESCE({words.value("cause")}, cause), escalated = escalated OR {words.value("escalates", "boolean")},
+      closed_at = NULL
+    WHERE id {words.among("ids")}
+    """  # noqa: S608 - assembled from constants

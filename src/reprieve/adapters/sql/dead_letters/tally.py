@@ -1,0 +1,103 @@
+"""What a batch changes in the counts of groups: collected while it is applied, written at its very end.
+
+Many transactions want these rows. They are written once, in the order of their keys, and nothing else is waited for after
+that: so nobody can be locked out by somebody who waits for them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from reprieve.adapters.sql.dead_letters.words import Ask, Put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+
+_HOUR: Final = 3600
+
+
+class Tally:
+    """How many letters of which group have come into which state or left it, and how many died in which hour."""
+
+    def __init__(self) -> None:
+        self._letters: Counter[tuple[int, str]] = Counter()
+        self._deaths: Counter[tuple[int, int]] = Counter()
+        self._last_seen: dict[int, float] = {}
+
+    def came(self, group_id: int, state: str) -> None:
+        """A letter is in this state now."""
+        self._letters[group_id, state] += 1
+
+    def went(self, group_id: int, state: str) -> None:
+        """A letter is not in this state any more."""
+        self._letters[group_id, state] -= 1
+
+    def moved(self, group_ids: Iterable[int], before: str, after: str) -> None:
+        """A letter of each of these has changed its state."""
+        for group_id in group_ids:
+            self.went(group_id, before)
+            self.came(group_id, after)
+
+    def died(self, group_id: int, at: float) -> None:
+        """A job of this group was given up."""
+        self._deaths[int(at // _HOUR), group_id] += 1
+        self._last_seen[group_id] = max(at, self._last_seen.get(group_id, at))
+
+    def write(self, words: Words) -> Talk[None]:
+        """Write it all; nothing may follow in the transaction."""
+        if self._last_seen and words.locks:
+            yield Ask(_locked(words), {"ids": words.listed(self._last_seen)})
+        changes = sorted(self._letters.items())
+        for statement, rows in (
+            (_seen(words), sorted(self._last_seen.items())),
+            # All of them, which takes every lock in its order; then those that have become fewer.
+            (_more(words), [(*key, max(0, change)) for key, change in changes if change]),
+            (_fewer(words), [(*key, -change) for key, change in changes if change < 0]),
+            (_dated(words), [(*key, deaths) for key, deaths in sorted(self._deaths.items())]),
+        ):
+            if rows:
+                yield Put(statement, rows)
+
+
+@cache
+def _locked(words: Words) -> str:
+    return f"SELECT id FROM dead_letter_groups WHERE id {words.among('ids')} ORDER BY id {words.lock('FOR UPDATE')}"  # noqa: S608 - constants
+
+
+@cache
+def _seen(words: Words) -> str:
+    return f"""
+    UPDATE dead_letter_groups SET last_seen = {words.greatest}(last_seen, given.at)
+    FROM {words.each(group_id="bigint", at="moment")} WHERE dead_letter_groups.id = given.group_id
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _more(words: Words) -> str:
+    return f"""
+    INSERT INTO dead_letter_counts (group_id, state, letters)
+    SELECT group_id, state, letters FROM {words.each(group_id="bigint", state="text", letters="integer")} WHERE true
+    ON CONFLICT (group_id, state) DO UPDATE SET letters = dead_letter_counts.letters + excluded.letters
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _fewer(words: Words) -> str:
+    return f"""
+    UPDATE dead_letter_counts SET letters = dead_letter_counts.letters - given.letters
+    FROM {words.each(group_id="bigint", state="text", letters="integer")}
+    WHERE dead_letter_counts.group_id = given.group_id AND dead_letter_counts.state = given.state
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _dated(words: Words) -> str:
+    return f"""
+    INSERT INTO dead_letter_hours (hour, group_id, deaths)
+    SELECT hour, group_id, deaths FROM {words.each(hour="bigint", group_id="bigint", deaths="integer")} WHERE true
+    ON CONFLICT (hour, group_id) DO UPDATE SET deaths = dead_letter_hours.deaths + excluded.deaths
+    """  # noqa: S608 - assembled from constants
