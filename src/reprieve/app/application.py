@@ -9,6 +9,7 @@ from itertools import count
 from random import random
 from typing import TYPE_CHECKING, Any, Self
 
+from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
 from reprieve.app.looking import Looks
@@ -18,7 +19,7 @@ from reprieve.app.worker import Worker, WorkerSettings
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
     from types import TracebackType
 
@@ -258,11 +259,13 @@ class App:
         if not pipelines:
             raise UsageError("work needs a pipeline, or several")
         settings = WorkerSettings(concurrency=concurrency, lease=lease, grace=grace, poll=poll)
-        async with self._worker(pipelines, settings) as worker:
+        steward = Steward(self.journal, self.letters, clock=self._clock)
+        async with self._worker(pipelines, settings, more=steward.has_more) as worker:
             gone = self._working[worker] = asyncio.Event()
             try:
-                with _signals(worker) if signals else nullcontext():
-                    await worker.work(until_idle=until_idle)
+                async with steward.beside():
+                    with _signals(worker) if signals else nullcontext():
+                        await worker.work(until_idle=until_idle)
             finally:
                 del self._working[worker]
                 gone.set()
@@ -275,6 +278,7 @@ class App:
         *,
         draw: Callable[[], float] = random,
         watch: Callable[[int, BaseException, Failure], None] | None = None,
+        more: Callable[[], Awaitable[bool]] | None = None,
     ) -> AsyncIterator[Worker]:
         """A worker for these pipelines that has not come yet, with processes where a stage of theirs needs them."""
         by_name = {pipeline.name: pipeline for pipeline in pipelines}
@@ -289,7 +293,7 @@ class App:
             yield Worker(
                 self.journal, by_name, settings=settings, clock=self._clock, digest_key=self._digest_key, isolator=isolator,
                 accepted_before=lambda job_id, stage: self._looks(self._reader.accepted_before, job_id, stage),
-                standing=lambda: self._looks(self._reader.stages, counted=True), draw=draw, watch=watch,
+                standing=lambda: self._looks(self._reader.stages, counted=True), draw=draw, watch=watch, more=more,
             )  # fmt: skip
         finally:
             if isolator is not None:

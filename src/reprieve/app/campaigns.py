@@ -11,6 +11,7 @@ import logging
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, assert_never
 
+from reprieve.app.looking import Looks
 from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.time import StoreTime
 from reprieve.core.canary import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from reprieve.app.journal import Journal
-    from reprieve.app.looking import Looks
     from reprieve.core.canary import Move
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import CampaignRow, DeadLetterReader
@@ -72,8 +72,9 @@ class Stepped:
 class Steward:
     """Looks after campaigns, and after everything that is replayed."""
 
-    def __init__(self, journal: Journal, letters: DeadLetterReader, looks: Looks, *, clock: Clock) -> None:
-        self._journal, self._letters, self._look, self._clock = journal, letters, looks, clock
+    def __init__(self, journal: Journal, letters: DeadLetterReader, *, clock: Clock) -> None:
+        self._journal, self._letters, self._clock = journal, letters, clock
+        self._look = Looks()
         self._time = StoreTime(journal.store, clock)
         self._synchronized: float | None = None
         self._paces: dict[int, Pace] = {}
@@ -91,6 +92,7 @@ class Steward:
         finally:
             task.cancel()
             await asyncio.wait([task])
+            await self._look.close()
 
     async def has_more(self) -> bool:
         """Step now; whether that put something into the queue, or time alone will."""
