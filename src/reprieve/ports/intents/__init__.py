@@ -149,6 +149,7 @@ Answer = (
     | Renewed
     | Remedied
     | Launched
+    | Prepared
     | int
     | bool
     | None
