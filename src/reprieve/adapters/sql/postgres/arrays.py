@@ -43,6 +43,10 @@ class Texts(list[str]):
     """`text[]`."""
 
 
+class MaybeTexts(list["str | None"]):
+    """`text[]` in which some are NULL."""
+
+
 class Blobs(list[bytes]):
     """`bytea[]`."""
 
@@ -80,7 +84,14 @@ class _MaybeFloatsDumper(_ArrayDumper):
 
 class _TextsDumper(_ArrayDumper):
     def dump(self, obj: Texts) -> bytes:
-        return _varying(25, [each.encode() for each in obj])
+        return _varying(_TEXT, [each.encode() for each in obj])
+
+
+class _MaybeTextsDumper(_ArrayDumper):
+    def dump(self, obj: MaybeTexts) -> bytes:
+        encoded = [None if each is None else each.encode() for each in obj]
+        parts = [_NULL if each is None else _LENGTH(len(each)) + each for each in encoded]
+        return _head(_TEXT, len(obj), has_null=True) + b"".join(parts)
 
 
 class _BlobsDumper(_ArrayDumper):
@@ -88,10 +99,11 @@ class _BlobsDumper(_ArrayDumper):
         return _varying(17, obj)
 
 
+_TEXT: Final = 25
 _FLOAT8: Final = 701
 _DUMPERS: Final[dict[type, type[Dumper]]] = {
     BigInts: _BigIntsDumper, Ints: _IntsDumper, Floats: _FloatsDumper, MaybeFloats: _MaybeFloatsDumper, Texts: _TextsDumper,
-    Blobs: _BlobsDumper,
+    MaybeTexts: _MaybeTextsDumper, Blobs: _BlobsDumper,
 }  # fmt: skip
 
 
