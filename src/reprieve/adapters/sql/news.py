@@ -15,7 +15,7 @@ _TELLS: Final[Mapping[type, Tells]] = {
     # Not a retry, which is always scheduled: the promotion that makes it ready tells of it.
     i.Release: lambda intent, _: intent.run_at is None,
     i.Promote: lambda _, answer: answer.count > 0,
-    i.Wake: lambda _, answer: answer > 0,
+    **dict.fromkeys((i.Wake, i.WakeDelivered), lambda _, answer: answer > 0),
     i.Replay: lambda _, answer: bool(answer.applied),
     i.Launch: lambda _, answer: answer is not None and answer.replayed > 0,
     i.Steer: lambda _, answer: answer,

@@ -9,6 +9,7 @@ from weakref import WeakSet
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import PostgresAddress, parse
 from reprieve.adapters.sql.dead_letters.applying import apply_on_postgres
+from reprieve.adapters.sql.deliveries import postgres as deliveries
 from reprieve.adapters.sql.news import is_news
 from reprieve.adapters.sql.postgres import claiming, jobs, operating, submitting
 from reprieve.adapters.sql.postgres import statements as sql
@@ -40,8 +41,13 @@ _HANDLERS: dict[Any, Handler] = {
     i.Stop: jobs.stop,
     i.Cancel: jobs.cancel,
     i.Submit: submitting.submit,
+    i.End: deliveries.end,
+    i.Correct: deliveries.correct,
+    i.Prepare: deliveries.prepare,
+    i.Begin: deliveries.begin,
     i.StageIntent: operating.change_stage,
     i.Wake: operating.wake,
+    i.WakeDelivered: deliveries.wake,
     i.Register: operating.register,
     i.Renew: operating.renew,
     i.Leave: operating.leave,
@@ -53,7 +59,7 @@ _HANDLERS: dict[Any, Handler] = {
 }
 _TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent) for kind in get_args(several)}
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
-_ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim)
+_ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim, i.Begin, i.End)
 
 
 class PostgresStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from reprieve.adapters.sql.dead_letters.applying import apply_on_sqlite
+from reprieve.adapters.sql.deliveries import sqlite as deliveries
 from reprieve.adapters.sql.sqlite import claiming, finishing, jobs, operating, submitting
 from reprieve.ports import intents as i
 
@@ -21,8 +22,13 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     **dict.fromkeys((i.Retry, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop), jobs.report),
     i.Cancel: jobs.cancel,
     i.Submit: submitting.submit,
+    i.End: deliveries.end,
+    i.Correct: deliveries.correct,
+    i.Prepare: deliveries.prepare,
+    i.Begin: deliveries.begin,
     i.StageIntent: operating.change_stage,
     i.Wake: operating.wake,
+    i.WakeDelivered: deliveries.wake,
     i.Register: operating.register,
     i.Renew: operating.renew,
     i.Leave: operating.leave,
