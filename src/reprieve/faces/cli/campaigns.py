@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reprieve.app.operations import Operations
+    from reprieve.app.operations.campaigns import Started
     from reprieve.ports.dead_letters import CampaignRow
 
 app = typer.Typer(
@@ -126,46 +128,66 @@ def cancel(
     _show(row, as_json_=as_json_)
 
 
-def replay_group(
-    url: str,
-    fingerprint: str,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wholesale:
+    """How a whole group is replayed, where that was asked for."""
+
+    fingerprint: str | None
+    waves: tuple[int, ...]
+    rate: float | None
+    detach: bool
+
+
+def wholesale(
     *,
-    actor: str,
-    waves: str | None,
-    rate: str | None,
-    all_at_once: bool,
-    detach: bool,
-    as_json_: bool,
-    **gates: str | bool | None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group", "-g", metavar="FINGERPRINT", help="Replay a whole group, wave after wave.", show_default=False
+        ),
+    ] = None,
+    waves: Annotated[
+        str | None,
+        typer.Option("--waves", help="How many first: 1,2,5,20,100 unless given; all that are left come last."),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", help="Replays at most: 20/s, 600/m, 1000/h.", show_default=False)
+    ] = None,
+    all_at_once: Annotated[bool, typer.Option("--all-at-once", help="No waves.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the end of the group.")] = False,
+) -> Wholesale:
+    """What the options of a whole group say."""
+    if group is None and (waves is not None or rate is not None or all_at_once or detach):
+        raise UsageError("--waves, --rate, --all-at-once and --detach are for a whole group: --group FINGERPRINT")
+    if all_at_once and waves is not None:
+        raise UsageError("--all-at-once and --waves contradict each other")
+    sizes = () if all_at_once else WAVES if waves is None else read_waves(waves)
+    return Wholesale(fingerprint=group, waves=sizes, rate=None if rate is None else read_rate(rate), detach=detach)
+
+
+def replay_group(
+    url: str, fingerprint: str, how: Wholesale, *, actor: str, as_json_: bool, **gates: str | bool | None
 ) -> None:
     """Start a campaign over a group, and follow it to its end unless told not to.
 
     `gates` are what `CampaignOperations.start` takes besides: cause, evidence, safe, override, note, restart, stage.
     """
-    if all_at_once and waves is not None:
-        raise UsageError("--all-at-once and --waves contradict each other")
-    sizes = () if all_at_once else WAVES if waves is None else read_waves(waves)
-    pace = None if rate is None else read_rate(rate)
 
-    async def task(operations: Operations) -> CampaignRow:
-        started = await operations.campaigns.start(
+    async def task(operations: Operations) -> Started:
+        return await operations.campaigns.start(
             fingerprint,
             actor=actor,
-            waves=sizes,
-            rate=pace,
+            waves=how.waves,
+            rate=how.rate,
             **gates,  # type: ignore[arg-type]  # by name, checked where they are used
         )
-        row = started.campaign
-        complain_or_say = complain if as_json_ else say
-        complain_or_say(f"campaign {row.campaign_id} replays {count(total(row), 'dead letter')}, wave after wave")
-        if started.aside:
-            complain_or_say(
-                f"{count(started.aside, 'other')} of the group are left as they are: they have other gates to pass"
-            )
-        return row
 
-    row = operate(url, task)
-    if detach:
+    started = operate(url, task)
+    row, tell = started.campaign, complain if as_json_ else say
+    tell(f"campaign {row.campaign_id} replays {count(total(row), 'dead letter')}, a few first")
+    if started.aside:
+        tell(f"{started.aside:,} more of the group stay as they are: they have other gates to pass")
+    if how.detach:
         _show(row, as_json_=as_json_)
     else:
         follow(url, row.campaign_id, as_json_=as_json_)

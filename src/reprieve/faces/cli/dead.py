@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from reprieve.core.lifecycle import LetterState
-from reprieve.faces.cli import dead_acts, dead_views
+from reprieve.faces.cli import campaigns, dead_acts, dead_views
 from reprieve.faces.cli.common import (
     DEFAULT_URL,
     Actor,
@@ -205,6 +205,7 @@ for each in (
     dead_acts.discard, dead_acts.reopen, dead_acts.note,
 ):  # fmt: skip
     app.command()(each)
+app.add_typer(campaigns.app)
 
 
 def _draws() -> bool:

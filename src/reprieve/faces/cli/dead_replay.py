@@ -13,6 +13,7 @@ from rich.console import Console
 from reprieve.core.lifecycle import JobStatus
 from reprieve.core.remedies import RootCause  # noqa: TC001 - Typer evaluates annotations at run time
 from reprieve.errors import UsageError
+from reprieve.faces.cli.campaigns import Wholesale, replay_group, wholesale
 from reprieve.faces.cli.common import (
     DEFAULT_URL,
     Actor,
@@ -28,7 +29,7 @@ from reprieve.faces.cli.common import (
     say_json,
 )
 from reprieve.faces.cli.dead_acts import refusal, tell_next, tell_refusals
-from reprieve.faces.cli.dead_selecting import Ids  # noqa: TC001 - the same
+from reprieve.faces.cli.dead_selecting import Ids, takes
 from reprieve.faces.cli.editing import edited, read_payload
 from reprieve.faces.cli.rendering import plain
 
@@ -44,7 +45,9 @@ _FIRST_LOOK: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
+@takes(wholesale)
 def replay(  # noqa: PLR0913 - one parameter an option
+    whole: Wholesale,
     *,
     ids: Ids = None,
     cause: Annotated[RootCause | None, typer.Option("--cause", help="What the cause was.", show_default=False)] = None,
@@ -97,9 +100,19 @@ def replay(  # noqa: PLR0913 - one parameter an option
     reprieve dead replay 7 --cause data --evidence 'asked the customer' --safe --set customer.country='"JP"' --app orders
 
     reprieve dead replay 7 8 9 --override 'drill of the on-call team'
+
+    reprieve dead replay --group v1:20ff --rate 20/s
     """
+    if whole.fingerprint is not None:
+        if ids or payload is not None or edits or wait or timeout is not None:
+            raise UsageError("--group goes with no ids, payload, --wait or --timeout: it is followed unless --detach")
+        replay_group(
+            url, whole.fingerprint, whole, actor=acting(actor), as_json_=as_json, cause=cause, evidence=evidence,
+            safe=because or safe, override=override, note=note, restart=from_start, stage=from_stage,
+        )  # fmt: skip
+        return
     if not ids:
-        raise UsageError("say which dead letters: their ids, or job:ID")
+        raise UsageError("say which dead letters: their ids, job:ID, or --group FINGERPRINT")
     if payload is not None and edits:
         raise UsageError("--payload and --set do not go together: a whole payload, or single fields of it")
     who, patience = acting(actor), None if timeout is None else duration(timeout)
