@@ -23,8 +23,10 @@ from reprieve.testing.web import FlakyHTTP, Request
 
 if TYPE_CHECKING:
     from reprieve.testing.inline_app import InlineApp, InlineRunner, Outcome, inline, run_inline
+    from reprieve.testing.sending import Rig, SenderSuite, Trouble, check_sender
 
-_OF_INLINE = frozenset({"InlineApp", "InlineRunner", "Outcome", "inline", "run_inline"})
+_HOME_OF = dict.fromkeys(["InlineApp", "InlineRunner", "Outcome", "inline", "run_inline"], "inline_app")
+_HOME_OF |= dict.fromkeys(["Rig", "SenderSuite", "Trouble", "check_sender"], "sending")
 """Loaded when they are first used: they need the database's libraries, and every run of pytest imports this package."""
 
 __all__ = [
@@ -45,9 +47,13 @@ __all__ = [
     "Reply",
     "Request",
     "Reset",
+    "Rig",
+    "SenderSuite",
     "Stall",
+    "Trouble",
     "WebSocketClose",
     "authority_pem",
+    "check_sender",
     "failure_of",
     "inline",
     "json_reply",
@@ -62,11 +68,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _OF_INLINE:
+    home = _HOME_OF.get(name)
+    if home is None:
         raise AttributeError(f"module 'reprieve.testing' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - only when a name is first used
 
-    module = import_module("reprieve.testing.inline_app")
-    globals().update({each: getattr(module, each) for each in _OF_INLINE})
-    value: object = globals()[name]
+    value: object = getattr(import_module(f"reprieve.testing.{home}"), name)
+    globals()[name] = value
     return value
