@@ -59,7 +59,7 @@ class Shop:
         self.runs.append((stage, job.id, job.payload, job.attempt))
         trouble = self.troubles.get(stage)
         if isinstance(trouble, BaseException):
-            raise trouble
+            raise trouble.with_traceback(None)  # else it grows from job to job, and with it the fingerprint
         if trouble is not None:
             trouble(job.payload)
 
