@@ -95,7 +95,7 @@ def test_on_a_terminal_it_is_a_picture(worked):
     os.close(outside)
     assert child.wait(timeout=60) == 0
     text = shown.decode()
-    assert "\u2501" in text, "a bar"
+    assert "\u2501\x1b[0m\r\n" in text, "a bar on a line of its own"
     assert "0 of 1 done" in text
     assert "needs_review" in text
 

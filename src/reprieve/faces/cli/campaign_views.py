@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final, assert_never
 
 from rich.console import Group
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from reprieve.core.canary import CampaignState, MemberState
-from reprieve.faces.cli.rendering import clock, count, facts, length, plain, table, when
+from reprieve.faces.cli.rendering import bar, clock, count, facts, length, plain, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,9 +171,8 @@ def picture(seen: Seen) -> RenderableType:
         heading.append(f": {plain(row.reason)}" if row.reason else "")
     else:
         heading.append(f", wave {_wave(row)}")
-    bar = ProgressBar(total=max(1, total(row)), completed=over(row), width=60)
     hint = [Text(seen.hint, style="yellow")] if seen.hint else []
-    return Group(heading, bar, Text(_share(seen)), numbers, *hint)
+    return Group(heading, bar(over(row), total(row)), Text(_share(seen)), numbers, *hint)
 
 
 def total(row: CampaignRow) -> int:

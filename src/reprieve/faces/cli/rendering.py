@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich import box
 from rich.console import Console
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -91,6 +92,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Tabl
         made.add_column(headings[place], overflow="fold")
     for row in rows:
         made.add_row(*(_cell(row[place]) for place in kept))
+    return made
+
+
+def bar(done: int, total: int) -> Table:
+    """How much of it is done, drawn; a line of its own, which a bar alone would not end."""
+    made = Table.grid()
+    made.add_row(ProgressBar(total=max(1, total), completed=done, width=60))
     return made
 
 

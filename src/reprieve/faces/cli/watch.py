@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from reprieve.core.lifecycle import JobStatus
 from reprieve.faces.cli.common import DEFAULT_URL, AsJson, PipelineOption, Url, complain, operate, say
-from reprieve.faces.cli.rendering import clock, length, plain, status
+from reprieve.faces.cli.rendering import bar, clock, length, plain, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -173,10 +172,12 @@ def _stopped(stage: StageView) -> str:
 
 
 def _picture(seen: _Seen) -> RenderableType:
-    bar = ProgressBar(total=max(1, seen.total), completed=seen.done, width=60)
     numbers = Table.grid(padding=(0, 2))
     for name, number in seen.numbers().items():
         numbers.add_row(status(name), Text(f"{number:,}", justify="right"))
     return Group(
-        bar, Text(_share(seen)), numbers, *(Text(_stopped(stage), style="yellow") for stage in seen.latest.stopped)
+        bar(seen.done, seen.total),
+        Text(_share(seen)),
+        numbers,
+        *(Text(_stopped(stage), style="yellow") for stage in seen.latest.stopped),
     )
