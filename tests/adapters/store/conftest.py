@@ -33,7 +33,10 @@ sys.path.insert(0, str(Path(__file__).parent / "model"))
 
 NOW = 1_700_000_000.0
 ALL_ROWS = {name: select(table).order_by(*table.primary_key.columns) for name, table in tables.metadata.tables.items()}
-COUNTED = ("jobs", "attempts", "dead_letters", "dead_letter_groups", "dead_letter_history", "campaigns", "workers")
+COUNTED = (
+    "jobs", "attempts", "dead_letters", "dead_letter_groups", "dead_letter_history", "campaigns", "workers", "deliveries",
+    "delivery_attempts",
+)  # fmt: skip
 
 
 def engine_of(url: str) -> Engine:
