@@ -21,7 +21,8 @@ def test_a_job_that_kills_its_worker_is_dead_lettered_and_its_neighbours_are_not
     lab.check([poison, *neighbours], killed=killed)
     assert lab.outcomes() == {poison: "dead_letter"} | dict.fromkeys(neighbours, "succeeded")
     (letter,) = lab.rows("dead_letters")
-    assert (letter["job_id"], letter["stage"], letter["error_class"]) == (poison, "llm", "WORKER_LOST")
+    (group,) = lab.rows("dead_letter_groups")
+    assert (letter["job_id"], group["stage"], group["error_class"]) == (poison, "llm", "WORKER_LOST")
     assert (letter["attempts"], letter["budget"], letter["pages"]) == (3, 3, True)
     assert len(killed) == 3
     assert len(lab.lines("begin", job=poison, stage="fetch")) == 1, "what was acknowledged before is not run again"
