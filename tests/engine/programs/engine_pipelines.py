@@ -74,7 +74,10 @@ class Work:
 
 def act_of(job: reprieve.Job[Work]) -> str:
     acts = job.payload.acts.get(job.stage, [])
-    return acts[job.attempt - 1] if job.attempt <= len(acts) else "succeed"
+    act = acts[job.attempt - 1] if job.attempt <= len(acts) else "succeed"
+    if act == "unless_mended":  # a file says that the cause is gone
+        return "succeed" if Path(f"{_path[0]}.mended").exists() else "refuse"
+    return act
 
 
 def fail(act: str) -> None:
