@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reprieve.core.policy import Cause
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
+    from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Reader
     from reprieve.ports.store import Store
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def connect(url: str, *, clock: Clock | None = None) -> App:
     """An application on a database: `sqlite:///file.db`, or `postgresql://user@host/name`; opened by `async with`."""
     return App(
-        _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), keeper=lambda: _keeper(url),
+        _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), deliveries=lambda: _deliveries(url), keeper=lambda: _keeper(url),
         isolator=_isolator, clock=clock, may_override=_may_override(),
     )  # fmt: skip
 
@@ -41,9 +42,10 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
     turn = asyncio.Lock()
     journals: list[Journal] = []
     async with AsyncExitStack() as stack:
-        reader, letters, keeper = _reader(url), _letters(url), _keeper(url)
+        reader, letters, deliveries, keeper = _reader(url), _letters(url), _deliveries(url), _keeper(url)
         stack.callback(reader.close)
         stack.callback(letters.close)
+        stack.callback(deliveries.close)
         stack.callback(keeper.close)
 
         async def opened() -> Journal:
@@ -58,7 +60,7 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
                     stack.push_async_callback(journals[0].close)
             return journals[0]
 
-        yield Operations.over(reader, letters, keeper, opened, clock=here, may_override=_may_override())
+        yield Operations.over(reader, letters, deliveries, keeper, opened, clock=here, may_override=_may_override())
 
 
 def _may_override() -> MayOverride:
@@ -106,6 +108,12 @@ def _letters(url: str) -> DeadLetterReader:
     from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader  # noqa: PLC0415 - the same
 
     return SqlDeadLetterReader(url)
+
+
+def _deliveries(url: str) -> DeliveryReader:
+    from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader  # noqa: PLC0415 - the same
+
+    return SqlDeliveryReader(url)
 
 
 def _keeper(url: str) -> Upkeep:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from reprieve.adapters.process.isolator import ProcessIsolator
 from reprieve.adapters.sql import schema
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
+from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
@@ -102,6 +103,7 @@ class InlineApp(App):
             SqliteStore(url, clock=clock),
             reader=lambda: SqlReader(url),
             letters=lambda: SqlDeadLetterReader(url),
+            deliveries=lambda: SqlDeliveryReader(url),
             keeper=lambda: SqlKeeper(url),
             isolator=ProcessIsolator,
             clock=clock,

@@ -7,6 +7,7 @@ import pytest
 import reprieve
 from reprieve import Job, JobStatus, Pipeline, StoreError, StoreRefusedError, StoreUnavailableError
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
+from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
@@ -45,6 +46,7 @@ def run(sqlite_url):
                 store,
                 reader=lambda: reader,
                 letters=lambda: SqlDeadLetterReader(sqlite_url),
+                deliveries=lambda: SqlDeliveryReader(sqlite_url),
                 keeper=lambda: SqlKeeper(sqlite_url),
             )
             async with app, asyncio.timeout(30):
@@ -148,6 +150,7 @@ def test_a_job_that_the_store_will_not_take_is_set_aside_and_ends_no_worker(sqli
             store,
             reader=lambda: SqlReader(sqlite_url),
             letters=lambda: SqlDeadLetterReader(sqlite_url),
+            deliveries=lambda: SqlDeliveryReader(sqlite_url),
             keeper=lambda: SqlKeeper(sqlite_url),
         )
         async with app, asyncio.timeout(30):

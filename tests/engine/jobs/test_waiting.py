@@ -12,6 +12,7 @@ import pytest
 import reprieve
 from reprieve import Job, JobFailedError, JobStatus, JobTimeoutError, NeedsReview, Pipeline
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
+from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
@@ -159,6 +160,7 @@ def test_an_application_that_is_left_waits_for_looks_that_are_under_way(sqlite_u
             store,
             reader=lambda: reader,
             letters=lambda: SqlDeadLetterReader(sqlite_url),
+            deliveries=lambda: SqlDeliveryReader(sqlite_url),
             keeper=lambda: SqlKeeper(sqlite_url),
         ) as app:
             submission = await app.submit(pipeline, "x")

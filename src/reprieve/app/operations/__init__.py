@@ -2,6 +2,7 @@
 
 jobs.py           look, cancel, prune, erase
 dead_letters.py   look, triage, remediate, approve, replay, verify, resolve, escalate, discard, reopen, note, prune
+deliveries.py     look, ask the provider, resend, confirm, give up
 campaigns.py      replay whole groups: start, look, watch, pause, resume, cancel
 stages.py         look, pause, resume
 database.py       whether the tables fit and nothing is orphaned; upgrading
@@ -16,6 +17,7 @@ from reprieve.app.operations.asking import everybody
 from reprieve.app.operations.campaigns import CampaignOperations
 from reprieve.app.operations.database import DatabaseOperations
 from reprieve.app.operations.dead_letters import DeadLetterOperations
+from reprieve.app.operations.deliveries import DeliveryOperations
 from reprieve.app.operations.jobs import JobOperations
 from reprieve.app.operations.settling import Settler
 from reprieve.app.operations.stages import StageOperations
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from reprieve.app.operations.asking import MayOverride, OpenJournal, Upkeep
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
+    from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.reader import Reader
 
 __all__ = [
     "CampaignOperations",
     "DatabaseOperations",
     "DeadLetterOperations",
+    "DeliveryOperations",
     "JobOperations",
     "Operations",
     "StageOperations",
@@ -43,6 +47,7 @@ class Operations:
     jobs: JobOperations
     dead_letters: DeadLetterOperations
     campaigns: CampaignOperations
+    deliveries: DeliveryOperations
     stages: StageOperations
     database: DatabaseOperations
 
@@ -51,6 +56,7 @@ class Operations:
         cls,
         reader: Reader,
         letters: DeadLetterReader,
+        deliveries: DeliveryReader,
         keeper: Upkeep,
         journal: OpenJournal,
         *,
@@ -66,6 +72,7 @@ class Operations:
                 reader, letters, keeper, journal, settle=settle, clock=clock, may_override=may
             ),
             campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may),
+            deliveries=DeliveryOperations(deliveries, journal, clock=clock),
             stages=StageOperations(reader, journal),
             database=DatabaseOperations(reader, keeper),
         )

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.looking import Looks
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
 from reprieve.app.outbox.courier import Courier
 from reprieve.app.outbox.sweeping import Sweep
@@ -84,7 +83,7 @@ class DeliveryOperations:
         """Have everything that is due looked up, mended or held now, instead of by the next sweep of a worker."""
         actor = actor_of(actor)
         journal = await self._journal()
-        sweep = Sweep(journal, self._reader, senders, Looks(), clock=self._clock)
+        sweep = Sweep(journal, self._reader, senders, clock=self._clock)
         done = await sweep.once()
         AUDIT.info("%s had %d deliveries reconciled", actor, done.looked_at)
         return done

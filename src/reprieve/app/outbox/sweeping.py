@@ -8,19 +8,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from reprieve.app.looking import Looks
 from reprieve.app.outbox.courier import ALERTS, Courier
 from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.time import StoreTime
 from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus
-from reprieve.errors import StoreUnavailableError
+from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import Correct, DeliveryAttempt, WakeDelivered, Written
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from reprieve.app.journal import Journal
-    from reprieve.app.looking import Looks
+    from reprieve.app.pipeline import Pipeline
     from reprieve.ports.clock import Clock
     from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.intents import DeliveryRecord
@@ -49,9 +50,10 @@ class Sweep:
     """Reconciles deliveries of the senders that this process knows."""
 
     def __init__(
-        self, journal: Journal, reader: DeliveryReader, senders: Mapping[str, Sender], looks: Looks, *, clock: Clock
+        self, journal: Journal, reader: DeliveryReader, senders: Mapping[str, Sender], *, clock: Clock
     ) -> None:
-        self._journal, self._reader, self._senders, self._look, self._clock = journal, reader, senders, looks, clock
+        self._journal, self._reader, self._senders, self._clock = journal, reader, senders, clock
+        self._look = Looks()
         self._time = StoreTime(journal.store, clock)
         self._turn = asyncio.Lock()
         self._courier = Courier(journal, self._time.now, backoff=lambda attempt: min(2.0**attempt, _LONGEST_BACKOFF))
@@ -65,6 +67,7 @@ class Sweep:
         finally:
             task.cancel()
             await asyncio.wait([task])
+            await self._look.close()
 
     async def has_more(self) -> bool:
         """Sweep now; whether that got something done, or time alone will."""
@@ -139,3 +142,13 @@ class Sweep:
             delivery_id=row.delivery_id, fence=row.fence, event=DeliveryEvent.GIVE_UP, attempt=attempt, reason=reason
         )
         return await self._journal.ask(correct) is Written.APPLIED
+
+
+def senders_of(pipelines: Iterable[Pipeline]) -> dict[str, Sender]:
+    """All senders by name; a name stands for one of them, as rows know it by that alone."""
+    named: dict[str, Sender] = {}
+    for pipeline in pipelines:
+        for name, sender in pipeline.senders.items():
+            if named.setdefault(name, sender) is not sender:
+                raise UsageError(f"two pipelines have different senders named {name!r}: give one another name")
+    return named
