@@ -12,7 +12,7 @@ from reprieve.adapters.sql import schema, tables
 from reprieve.adapters.sql.engine import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sqlalchemy import Connection, Table
 
@@ -132,6 +132,16 @@ class Rows:
 
     def letter(self, job_id: int, state: str = "open", **values: Any) -> int:
         """A dead letter with its texts, its group and what is counted of it; its id."""
+        (letter_id,) = self.letters([{"job_id": job_id, "state": state} | values])
+        return letter_id
+
+    def letters(self, many: Iterable[dict[str, Any]]) -> list[int]:
+        """Several, in one transaction; each says at least its job and its state."""
+        with self._database.transaction() as connection:
+            return [add_letter(connection, self.letter_values(**values)) for values in many]
+
+    @staticmethod
+    def letter_values(job_id: int, state: str = "open", **values: Any) -> dict[str, Any]:
         defaults = {
             "job_id": job_id,
             "fence": 1,
@@ -158,8 +168,13 @@ class Rows:
             "opened_at": NOW + 1,
             "closed_at": NOW + 2 if state in {"resolved", "discarded"} else None,
         }
-        with self._database.transaction() as connection:
-            return add_letter(connection, defaults | values)
+        return defaults | values
+
+    def entry(self, letter_id: int, event: str, before: str, after: str, **values: Any) -> None:
+        defaults = {"at": NOW + 2, "actor": "ada", "note": "", "detail": "{}"}
+        self.add(
+            "dead_letter_history", letter_id=letter_id, event=event, before=before, after=after, **(defaults | values)
+        )
 
     def worker(self, worker_id: int = 1, **values: Any) -> None:
         defaults = {"id": worker_id, "name": "w", "host": "h", "pid": 7, "started_at": NOW, "expires_at": NOW + 30}

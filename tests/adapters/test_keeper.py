@@ -1,14 +1,17 @@
 """Pruning, erasing and upgrading, on both dialects."""
 
+import json
 import sqlite3
 
 import pytest
 from sqlalchemy import event
 
+from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.core.lifecycle import LetterState
 from reprieve.errors import SchemaError, StoreUnavailableError, UsageError
+from reprieve.ports.dead_letters import LetterFilter, LettersPruned
 from reprieve.ports.reader import JobFilter, Orphans, Pruned, SchemaView
 
 NOW = 1_700_000_000.0
@@ -230,3 +233,117 @@ def test_a_file_that_somebody_else_writes_is_told_as_locked(tmp_path, monkeypatc
     holder.execute("ROLLBACK")
     holder.close()
     keeper.close()
+
+
+# --- dead letters
+
+
+def pruned_letters(keeper, **values):
+    return keeper.prune_letters(**({"before": LATER, "limit": 100, "dry": False} | values))
+
+
+def closed_letter(rows, job_id, state="resolved", **values):
+    """A dead letter with the history of a replay that worked."""
+    letter_id = rows.letter(job_id, state, **({"cause": "data", "replays": 1} | values))
+    rows.entry(letter_id, "triage", "open", "triaged", actor="ada", note="a wrong field")
+    rows.entry(letter_id, "override", "triaged", "replaying", actor="eve", note="no time")
+    rows.entry(letter_id, "recover", "replaying", "replayed", actor="the store")
+    rows.entry(letter_id, "resolve", "replayed", state, actor="eve", note="n" * 600)
+    rows.entry(letter_id, "note", state, state, actor="bob", note="afterwards")
+    return letter_id
+
+
+def test_a_pruned_dead_letter_keeps_its_row_and_a_summary_of_its_history(keeper, rows):
+    closed_letter(rows, 1)
+    before = {name: value for name, value in rows.all("dead_letters")[0].items() if name != "summary"}
+    counted = rows.all("dead_letter_counts"), rows.all("dead_letter_hours")
+    done = pruned_letters(keeper)
+    assert (done.letters, done.more) == (1, False)
+    (row,) = rows.all("dead_letters")
+    summary = json.loads(row.pop("summary"))
+    assert row == before
+    assert rows.all("dead_letter_texts") == rows.all("dead_letter_history") == []
+    assert (rows.all("dead_letter_counts"), rows.all("dead_letter_hours")) == counted
+    assert summary.pop("pruned_at") > NOW
+    assert summary == {
+        "error_class": "AUTH_DENIED",
+        "stage": "notify",
+        "cause": "data",
+        "cause_named_by": "ada",
+        "entries": 5,
+        "replays": 1,
+        "ended_as": "resolved",
+        "ended_at": NOW + 2,
+        "ended_by": "eve",
+        "resolution": "n" * 500,
+    }
+
+
+@pytest.mark.parametrize("state", [each for each in LetterState if not each.closed])
+def test_a_dead_letter_that_is_not_closed_is_never_pruned(keeper, rows, state):
+    letter_id = rows.letter(1, state)
+    rows.entry(letter_id, "note", state, state)
+    before = rows.all("dead_letters"), rows.all("dead_letter_texts"), rows.all("dead_letter_history")
+    assert pruned_letters(keeper, before=LATER * 2).letters == 0
+    assert (rows.all("dead_letters"), rows.all("dead_letter_texts"), rows.all("dead_letter_history")) == before
+
+
+def test_only_what_was_closed_before_is_pruned(keeper, rows):
+    closed_letter(rows, 1, closed_at=NOW + 5)
+    kept = closed_letter(rows, 2, closed_at=NOW + 6)
+    assert pruned_letters(keeper, before=NOW + 6).letters == 1
+    assert [row["letter_id"] for row in rows.all("dead_letter_texts")] == [kept]
+    assert {row["letter_id"] for row in rows.all("dead_letter_history")} == {kept}
+
+
+def test_a_dry_run_over_dead_letters_counts_and_changes_nothing(keeper, rows):
+    closed_letter(rows, 1)
+    closed_letter(rows, 2, "discarded")
+    before = rows.all("dead_letters"), rows.all("dead_letter_texts"), rows.all("dead_letter_history")
+    assert pruned_letters(keeper, dry=True).letters == 2
+    assert (rows.all("dead_letters"), rows.all("dead_letter_texts"), rows.all("dead_letter_history")) == before
+
+
+def test_dead_letters_are_pruned_in_chunks_and_once(keeper, rows):
+    *_, last = [closed_letter(rows, job_id) for job_id in range(1, 4)]
+    rows.letters({"job_id": job_id, "state": "open"} for job_id in range(10, 60))
+    for table, column in (
+        ("dead_letters", "id"),
+        ("dead_letter_texts", "letter_id"),
+        ("dead_letter_history", "letter_id"),
+    ):
+        rows.sql(f"UPDATE {table} SET {column} = 10000 WHERE {column} = {last}")  # after a long gap
+    done = LettersPruned(letters=0, more=True)
+    counts = []
+    while done.more:
+        assert len(counts) < 20
+        done = pruned_letters(keeper, limit=1, after=done.after)
+        counts.append(done.letters)
+    assert sum(counts) == 3
+    assert max(counts) == 1
+    assert pruned_letters(keeper).letters == 0
+    assert len(rows.all("dead_letter_texts")) == 50
+    assert rows.all("dead_letter_history") == []
+
+
+def test_what_happens_after_a_pruning_is_carried_on_by_the_next(keeper, rows):
+    letter_id = closed_letter(rows, 1, "discarded")
+    pruned_letters(keeper)
+    assert pruned_letters(keeper).letters == 0
+    rows.entry(letter_id, "reopen", "discarded", "open", actor="bob")
+    rows.entry(letter_id, "discard", "open", "discarded", actor="bob", note="for good")
+    assert pruned_letters(keeper).letters == 1
+    summary = json.loads(rows.all("dead_letters")[0]["summary"])
+    assert (summary["entries"], summary["cause_named_by"]) == (7, "ada")
+    assert (summary["ended_by"], summary["resolution"]) == ("bob", "for good")
+
+
+def test_a_pruned_dead_letter_is_still_found_and_told(keeper, rows):
+    letter_id = closed_letter(rows, 1)
+    pruned_letters(keeper)
+    reader = SqlDeadLetterReader(rows.url)
+    assert [row.letter_id for row in reader.letters(LetterFilter())] == [letter_id]
+    letter = reader.letter(letter_id)
+    assert (letter.message, letter.history) == ("", [])
+    assert json.loads(letter.summary)["cause"] == "data"
+    reader.close()

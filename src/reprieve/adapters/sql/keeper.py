@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import and_, bindparam, delete, select, update
 
 from reprieve.adapters.sql import schema
+from reprieve.adapters.sql.dead_letters import keeping
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import (
     attempts,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from reprieve.ports.dead_letters import LettersPruned
+
 _OF_A_JOB: Final = (*(each.c.job_id for each in (memos, attempts, checkpoints, revisions, outcomes)), jobs.c.id)
 _AT_ONCE: Final = 500
 _NAMED: Final = 20
@@ -38,7 +41,7 @@ _NAMED: Final = 20
 
 
 class SqlKeeper:
-    """`ports.reader.Keeper` on SQLite and PostgreSQL."""
+    """`ports.reader.Keeper` and `ports.dead_letters.DeadLetterKeeper` on SQLite and PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -72,6 +75,11 @@ class SqlKeeper:
         more = len(rows) == limit and any(row.created_at is None or row.created_at < before for row in rows)
         last = rows[-1].job_id if rows else after
         return Pruned(jobs=len(gone), kept_for_dead_letters=len(due) - len(gone), more=more, after=last)
+
+    def prune_letters(self, *, before: float, limit: int, dry: bool, after: int = 0) -> LettersPruned:
+        """Of the next `limit` that are closed, reduce those that were closed before to a summary: texts and entries go."""
+        with self._database.transaction() as connection:
+            return keeping.prune_letters(connection, before=before, limit=limit, dry=dry, after=after)
 
     def erase(self, subject: str, *, pipeline: str | None) -> int:
         """Remove payloads, results and memos of a subject's jobs, which must be over; how many jobs it was."""

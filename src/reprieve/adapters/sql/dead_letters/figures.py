@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,104 +25,134 @@ from reprieve.ports.dead_letters import DeadLetterStats, LetterFilter, Sort
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Table
     from sqlalchemy.engine import Connection
 
-_RESOLVED: Final = 1_000
-"""Of how many the median is taken."""
+_STATES: Final = [state.value for state in LetterState]
+_TIMED: Final = 1_000
+"""Of how many that were resolved the median is taken."""
+# In the very words of the partial indexes: SQLite uses them only then.
+_RECOVERED: Final[Mapping[Table, str]] = {
+    checkpoints: "checkpoints.attempt > 1",
+    outcomes: "outcomes.status = 'succeeded' AND outcomes.attempt > 1",
+}
+"""Where stages are that succeeded at a second or later attempt."""
 
 
 def read_stats(connection: Connection, *, now: float, window: float, pipeline: str | None) -> DeadLetterStats:
-    """All figures; a window is from `window` seconds ago, which is out of it, to now, which is in it."""
-    kinds = [] if pipeline is None else [dead_letter_groups.c.pipeline == pipeline]
-    by_state = _by_state(connection, kinds)
-    died = _deaths(connection, kinds, now=now, window=window)
-    errors, terminal, failed_again = _failed(connection, now=now, window=window)
-    recovered = _recovered(connection, now=now, window=window)
+    """All figures; a window begins right after the moment so many seconds ago, and ends with now."""
+    figures = _Figures(connection, pipeline, now)
+    by_state = figures.by_state()
+    errors, terminal, failed_again = figures.failed(window)
+    recovered = figures.recovered(window)
     retries = failed_again + recovered
-    resolved, durations = _resolved(connection, kinds, now=now, window=window)
-    oldest = read_page(connection, LetterFilter(states=DEAD, pipeline=pipeline, sort=Sort.OLDEST, limit=1))
+    resolved, durations = figures.resolved(window)
     return DeadLetterStats(
         by_state=by_state,
         size=sum(by_state[state] for state in DEAD),
-        inflow_last_hour=_deaths(connection, kinds, now=now, window=HOUR),
-        inflow_per_hour=died / (window / HOUR),
-        trend=_trend(connection, kinds, now=now),
+        inflow_last_hour=figures.died(now - HOUR),
+        inflow_per_hour=figures.deaths(window) / (window / HOUR),
+        trend=figures.trend(),
         errors=errors,
         terminal_error_rate=terminal / errors if errors else None,
         retries=retries,
         retry_success_rate=recovered / retries if retries else None,
-        oldest_at=oldest[0].last_failure_at if oldest else None,
+        oldest_at=figures.oldest(),
         resolved=resolved,
         median_resolution=median(durations) if durations else None,
         window=window,
     )
 
 
-def _within(column: ColumnElement[Any], *, now: float, window: float) -> tuple[ColumnElement[bool], ...]:
-    return column > now - window, column <= now
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """One statement or two for each figure."""
 
+    connection: Connection
+    pipeline: str | None
+    now: float
 
-def _by_state(connection: Connection, kinds: Sequence[ColumnElement[bool]]) -> Mapping[LetterState, int]:
-    counts = dead_letter_counts.c
-    found = select(counts.state, func.sum(counts.letters)).group_by(counts.state)
-    if kinds:
-        found = found.join(dead_letter_groups, dead_letter_groups.c.id == counts.group_id).where(*kinds)
-    counted = {state: int(letters) for state, letters in connection.execute(found)}
-    return {state: counted.get(state, 0) for state in LetterState}
+    def by_state(self) -> Mapping[LetterState, int]:
+        """How many letters there are."""
+        counts = dead_letter_counts.c
+        found = select(counts.state, func.sum(counts.letters)).group_by(counts.state)
+        if self.pipeline is not None:
+            found = found.join(dead_letter_groups, dead_letter_groups.c.id == counts.group_id).where(*self._kinds())
+        counted = {state: int(letters) for state, letters in self.connection.execute(found)}
+        return {state: counted.get(state, 0) for state in LetterState}
 
+    def died(self, after: float, *, before: float | None = None) -> int:
+        """How many letters died for the last time after this moment; before another one, or until now."""
+        at = dead_letters.c.last_failure_at
+        ended = at <= self.now if before is None else at < before
+        # State by state, as the index has it.
+        return self._letters(dead_letters.c.state.in_(_STATES), at > after, ended)
 
-def _deaths(connection: Connection, kinds: Sequence[ColumnElement[bool]], *, now: float, window: float) -> int:
-    """How many letters died in the window, by the time at which each died last."""
-    recent = _within(dead_letters.c.last_failure_at, now=now, window=window)
-    # State by state, as the index has it.
-    found = select(func.count()).where(dead_letters.c.state.in_(sorted(LetterState)), *recent)
-    found = found.select_from(FROM_ROWS).where(*kinds) if kinds else found.select_from(dead_letters)
-    return connection.scalar(found) or 0
+    def deaths(self, window: float) -> int:
+        """How often letters died: in whole hours as it was counted, at both ends of the window by the letters."""
+        begin = self.now - window
+        first, current = int(begin // HOUR) + 1, int(self.now // HOUR)
+        if first >= current:
+            return self.died(begin)
+        at = dead_letters.c.last_failure_at
+        recent = self._letters(dead_letters.c.state.in_(_STATES), at >= current * HOUR, at <= self.now)
+        return self.died(begin, before=first * HOUR) + sum(self._hours(first, current - 1).values()) + recent
 
+    def trend(self) -> Sequence[int]:
+        """Deaths by the hour."""
+        wanted = last_hours(self.now)
+        deaths = self._hours(wanted[0], wanted[-1])
+        return [deaths.get(hour, 0) for hour in wanted]
 
-def _trend(connection: Connection, kinds: Sequence[ColumnElement[bool]], *, now: float) -> Sequence[int]:
-    hours = dead_letter_hours.c
-    found = select(hours.hour, func.sum(hours.deaths)).where(hours.hour.in_(last_hours(now))).group_by(hours.hour)
-    if kinds:
-        found = found.join(dead_letter_groups, dead_letter_groups.c.id == hours.group_id).where(*kinds)
-    deaths = {hour: int(count) for hour, count in connection.execute(found)}
-    return [deaths.get(hour, 0) for hour in last_hours(now)]
+    def failed(self, window: float) -> tuple[int, int, int]:
+        """Attempts that failed, those of them that were terminal, and those that were not the first."""
+        found = select(
+            func.count(),
+            func.count().filter(attempts.c.error_type == "terminal"),
+            func.count().filter(attempts.c.number > 1),
+        )
+        errors, terminal, again = self.connection.execute(found.where(*self._in(attempts.c.ended_at, window))).one()
+        return errors, terminal, again
 
+    def recovered(self, window: float) -> int:
+        """How many stages succeeded at a second or later attempt."""
+        found = (
+            select(func.count()).select_from(table).where(text(words), *self._in(table.c.finished_at, window))
+            for table, words in _RECOVERED.items()
+        )
+        return sum(self.connection.scalar(each) or 0 for each in found)
 
-def _failed(connection: Connection, *, now: float, window: float) -> tuple[int, int, int]:
-    """Failed attempts, those of them that were terminal, and those that were not the first."""
-    found = select(
-        func.count(),
-        func.count().filter(attempts.c.error_type == "terminal"),
-        func.count().filter(attempts.c.number > 1),
-    ).where(*_within(attempts.c.ended_at, now=now, window=window))
-    errors, terminal, again = connection.execute(found).one()
-    return errors, terminal, again
+    def oldest(self) -> float | None:
+        """When the one died that has waited longest."""
+        wanted = LetterFilter(states=DEAD, pipeline=self.pipeline, sort=Sort.OLDEST, limit=1)
+        return next((row.last_failure_at for row in read_page(self.connection, wanted)), None)
 
+    def resolved(self, window: float) -> tuple[int, Sequence[float]]:
+        """How many were resolved, and how long the last of them took."""
+        closed = dead_letters.c.closed_at
+        conditions = (
+            dead_letters.c.state == LetterState.RESOLVED.value,
+            closed.is_not(None),
+            *self._in(closed, window),
+        )
+        last = select(dead_letters.c.opened_at, closed).select_from(FROM_ROWS).where(*conditions, *self._kinds())
+        rows = self.connection.execute(last.order_by(closed.desc()).limit(_TIMED))
+        return self._letters(*conditions), [closed_at - opened_at for opened_at, closed_at in rows]
 
-def _recovered(connection: Connection, *, now: float, window: float) -> int:
-    """Stages that succeeded at a second or later attempt."""
-    # In the very words of the partial indexes: SQLite uses them only then.
-    retried = {
-        checkpoints: "checkpoints.attempt > 1",
-        outcomes: "outcomes.status = 'succeeded' AND outcomes.attempt > 1",
-    }
-    recent = {table: _within(table.c.finished_at, now=now, window=window) for table in retried}
-    return sum(
-        connection.scalar(select(func.count()).select_from(table).where(text(words), *recent[table])) or 0
-        for table, words in retried.items()
-    )
+    def _in(self, column: ColumnElement[Any], window: float) -> tuple[ColumnElement[bool], ...]:
+        return column > self.now - window, column <= self.now
 
+    def _kinds(self) -> list[ColumnElement[bool]]:
+        return [] if self.pipeline is None else [dead_letter_groups.c.pipeline == self.pipeline]
 
-def _resolved(
-    connection: Connection, kinds: Sequence[ColumnElement[bool]], *, now: float, window: float
-) -> tuple[int, Sequence[float]]:
-    """How many were resolved in the window, and how long the last of them took."""
-    closed = (dead_letters.c.state == LetterState.RESOLVED.value, dead_letters.c.closed_at.is_not(None))
-    conditions = (*closed, *_within(dead_letters.c.closed_at, now=now, window=window), *kinds)
-    source = FROM_ROWS if kinds else dead_letters
-    count = connection.scalar(select(func.count()).select_from(source).where(*conditions)) or 0
-    last = select(dead_letters.c.opened_at, dead_letters.c.closed_at).select_from(source).where(*conditions)
-    rows = connection.execute(last.order_by(dead_letters.c.closed_at.desc()).limit(_RESOLVED))
-    return count, [closed_at - opened_at for opened_at, closed_at in rows]
+    def _letters(self, *conditions: ColumnElement[bool]) -> int:
+        source = dead_letters if self.pipeline is None else FROM_ROWS
+        found = select(func.count()).select_from(source).where(*conditions, *self._kinds())
+        return self.connection.scalar(found) or 0
+
+    def _hours(self, first: int, last: int) -> Mapping[int, int]:
+        hours = dead_letter_hours.c
+        found = select(hours.hour, func.sum(hours.deaths)).where(hours.hour.between(first, last)).group_by(hours.hour)
+        if self.pipeline is not None:
+            found = found.join(dead_letter_groups, dead_letter_groups.c.id == hours.group_id).where(*self._kinds())
+        return {hour: int(deaths) for hour, deaths in self.connection.execute(found)}

@@ -10,9 +10,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, func, literal, or_, select, tuple_, union_all
+from sqlalchemy import and_, func, literal, select, tuple_, union_all
 
-from reprieve.adapters.sql.tables import Moment, dead_letter_counts, dead_letter_groups, dead_letter_texts, dead_letters
+from reprieve.adapters.sql.dead_letters.searching import Search
+from reprieve.adapters.sql.tables import Moment, dead_letter_counts, dead_letter_groups, dead_letters
 from reprieve.adapters.sql.views import LETTER
 from reprieve.core.lifecycle import LetterState
 from reprieve.errors import UsageError
@@ -32,15 +33,15 @@ ROW: Final = tuple(LETTER[name] for name in LetterRow.__slots__)
 FROM_ROWS: Final = dead_letters.join(dead_letter_groups, dead_letter_groups.c.id == dead_letters.c.group_id)
 _KEY: Final = (dead_letters.c.last_failure_at, dead_letters.c.id)
 _KINDS: Final = ("pipeline", "stage", "error_class", "category", "fingerprint")
-_MANY: Final = 3_000
+_MANY: Final = 2_000
 """Ranges, from which on a look at the next rows of all kinds is worth its price."""
-_LOOK: Final = 5_000
-"""How many rows of all kinds such a look is worth."""
+_LOOK: Final = 20
+"""At how many rows of all kinds, for each that is wanted."""
 _FIRST_WINDOW: Final = 250
 _WINDOW: Final = 4_000
 """Rows whose texts one statement searches, at first and at most."""
 _LATEST: Final = 253_402_300_799.0
-"""The last second that databases know."""
+"""The last second that databases know; the first is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,9 @@ class Bounds:
     @classmethod
     def of(cls, wanted: LetterFilter) -> Bounds:
         """What a filter says of time, and where its page begins; ids are above 0."""
-        newest = wanted.sort is Sort.NEWEST
         low = None if wanted.since is None else (wanted.since, 0)
         high = None if wanted.before is None else (wanted.before, 0)
-        bounds = cls(newest, low, high)
+        bounds = cls(wanted.sort is Sort.NEWEST, low, high)
         return bounds if wanted.after is None else bounds.beyond(_cursor(wanted.after))
 
     def beyond(self, key: Key) -> Bounds:
@@ -86,30 +86,22 @@ class Bounds:
         """The order, over these columns."""
         return [column.desc() if self.newest else column.asc() for column in columns]
 
-    def merged(self, keys: Sequence[Key], more: Sequence[Key], limit: int) -> list[Key]:
-        """The first of both."""
-        return sorted([*keys, *more], reverse=self.newest)[:limit]
+    def first(self, keys: Sequence[Key], limit: int) -> list[Key]:
+        """The first of these."""
+        return sorted(keys, reverse=self.newest)[:limit]
 
 
 def read_page(connection: Connection, wanted: LetterFilter) -> Sequence[LetterRow]:
-    """The page that is wanted."""
+    """The page that is wanted; all of one moment if the transaction is."""
     bounds, kinds = Bounds.of(wanted), kinds_of(wanted)
-    states = sorted(wanted.states or LetterState)
+    letters = _Letters(connection, kinds, [state.value for state in sorted(wanted.states or LetterState)])
     if wanted.text:
-        keys = _searched(connection, wanted, bounds, kinds, states)
+        keys = letters.holding(wanted.text, bounds, wanted.limit)
     elif kinds:
-        keys = _of_kinds(connection, wanted.limit, bounds, kinds, states)
+        keys = letters.of_kinds(bounds, wanted.limit)
     else:
-        keys = _keys(connection, _window(bounds, states, wanted.limit), bounds)
-    return rows_of(connection, keys)
-
-
-def rows_of(connection: Connection, keys: Sequence[Key]) -> Sequence[LetterRow]:
-    """The rows of these keys, in their order."""
-    ids = [letter_id for _, letter_id in keys]
-    found = connection.execute(select(*ROW).select_from(FROM_ROWS).where(dead_letters.c.id.in_(ids))) if ids else ()
-    rows = {row.letter_id: letter_row(row) for row in found}
-    return [rows[letter_id] for letter_id in ids]
+        keys = letters.near(bounds, wanted.limit)
+    return _rows(connection, keys)
 
 
 def letter_row(row: Any) -> LetterRow:  # noqa: ANN401 - a row of ROW, or one that has more
@@ -124,157 +116,116 @@ def kinds_of(wanted: LetterFilter | GroupFilter) -> list[ColumnElement[bool]]:
     return [dead_letter_groups.c[name] == value for name, value in given.items() if value is not None]
 
 
-def _of_kinds(
-    connection: Connection, limit: int, bounds: Bounds, kinds: Sequence[ColumnElement[bool]], states: Sequence[str]
-) -> Sequence[Key]:
-    """The keys of a page of some kinds: all of one moment, as a page is read in one transaction."""
-    ranges = connection.scalar(select(func.count()).select_from(_ranges(kinds, states).subquery()))
-    if ranges is not None and ranges > _MANY:
-        # Most kinds: some of the very next rows are likely to be of them.
-        window = _window(bounds, states, _LOOK + limit)
-        near = _keys(connection, window, bounds, window.c.group_id.in_(_groups(kinds)), limit=limit)
-        if len(near) == limit:
-            return near
-    return _merged(connection, limit, bounds, kinds, states)
+@dataclass(frozen=True, slots=True)
+class _Letters:
+    """Those of some kinds, or of all where nothing is said of kinds, in some states."""
 
+    connection: Connection
+    kinds: Sequence[ColumnElement[bool]]
+    states: Sequence[str]
 
-def _merged(
-    connection: Connection, limit: int, bounds: Bounds, kinds: Sequence[ColumnElement[bool]], states: Sequence[str]
-) -> Sequence[Key]:
-    """The first keys of many ranges: only those are read that begin early enough."""
-    found: list[Key] = []
-    for group_id, state, head in connection.execute(_heads(limit, bounds, kinds, states)).all():
-        if len(found) == limit:
-            if (head < found[-1][0]) if bounds.newest else (head > found[-1][0]):
-                break
-            bounds = bounds.until(found[-1])
-        of_range = select(*_KEY).where(dead_letters.c.group_id == group_id, dead_letters.c.state == state)
-        some = of_range.where(*bounds.conditions()).order_by(*bounds.ordered(*_KEY)).limit(limit)
-        found = bounds.merged(found, _read(connection, some), limit)
-    return found
+    def near(self, bounds: Bounds, limit: int, *, within: int | None = None) -> Sequence[Key]:
+        """The first keys; not beyond so many rows of all kinds."""
+        window = self._window(bounds, within or limit)
+        return self._read(_in_order(self._of_window(window), bounds).limit(limit))
 
+    def of_kinds(self, bounds: Bounds, limit: int) -> Sequence[Key]:
+        """The first keys, by group and state."""
+        ranges = self.connection.scalar(select(func.count()).select_from(self._ranges().subquery()))
+        if ranges is not None and ranges > _MANY:
+            # Many kinds: the very next rows are likely to be of them.
+            near = self.near(bounds, limit, within=_LOOK * limit)
+            if len(near) == limit:
+                return near
+        found: Sequence[Key] = []
+        for group_id, state, head in self.connection.execute(self._heads(bounds, limit)).all():
+            if len(found) == limit:
+                if (head < found[-1][0]) if bounds.newest else (head > found[-1][0]):
+                    break
+                bounds = bounds.until(found[-1])
+            of_range = select(*_KEY).where(dead_letters.c.group_id == group_id, dead_letters.c.state == state)
+            some = of_range.where(*bounds.conditions()).order_by(*bounds.ordered(*_KEY)).limit(limit)
+            found = bounds.first([*found, *self._read(some)], limit)
+        return found
 
-def _heads(limit: int, bounds: Bounds, kinds: Sequence[ColumnElement[bool]], states: Sequence[str]) -> Select[Any]:
-    """The ranges that can have a row on this page, with the time of their first one; the earliest in the order first."""
-    ranges = _ranges(kinds, states).subquery("ranges")
-    of_range = and_(dead_letters.c.group_id == ranges.c.group_id, dead_letters.c.state == ranges.c.state)
-    first = select(dead_letters.c.last_failure_at).where(of_range, *bounds.conditions())
-    head = first.order_by(*bounds.ordered(*_KEY)).limit(1).scalar_subquery()
-    heads = select(ranges.c.group_id, ranges.c.state, head.label("head")).cte("heads")
-    # With those that begin at the same time as the last: the order among them is not known yet.
-    ordered = bounds.ordered(heads.c.head)
-    begun = select(heads.c.head).where(heads.c.head.is_not(None)).order_by(*ordered)
-    last = begun.limit(1).offset(limit - 1).scalar_subquery()
-    early = heads.c.head >= last if bounds.newest else heads.c.head <= last
-    return select(heads).where(heads.c.head.is_not(None), or_(early, last.is_(None))).order_by(*ordered)
+    def holding(self, text: str, bounds: Bounds, limit: int) -> Sequence[Key]:
+        """The first keys whose texts hold this one: some rows at a time, until these are found or nothing is left."""
+        search = Search(text, self.connection)
+        if self.kinds:
+            ranges = self._ranges().subquery()
+            if (self.connection.scalar(select(func.sum(ranges.c.letters))) or 0) <= _WINDOW:
+                few = select(*_KEY).select_from(FROM_ROWS).where(dead_letters.c.state.in_(self.states), *self.kinds)
+                return bounds.first(search.among(few.where(*bounds.conditions())), limit)
+        found: Sequence[Key] = []
+        size = _FIRST_WINDOW
+        while True:
+            window = self._window(bounds, size)
+            last = self._read(_in_order(_keys(window), bounds).limit(1).offset(size - 1))
+            found = bounds.first([*found, *search.among(self._of_window(window))], limit)
+            if not last or len(found) == limit:
+                return found
+            bounds, size = bounds.beyond(last[0]), min(2 * size, _WINDOW)
 
-
-def _ranges(kinds: Sequence[ColumnElement[bool]], states: Sequence[str]) -> Select[Any]:
-    """The groups and states that have letters."""
-    counts = dead_letter_counts.c
-    of_kinds = select(counts.group_id, counts.state, counts.letters).join_from(
-        dead_letter_groups, dead_letter_counts, counts.group_id == dead_letter_groups.c.id
-    )
-    wanted = of_kinds.where(*kinds, counts.letters > 0)
-    return wanted if len(states) == len(LetterState) else wanted.where(counts.state.in_(states))
-
-
-def _groups(kinds: Sequence[ColumnElement[bool]]) -> Select[Any]:
-    return select(dead_letter_groups.c.id).where(*kinds)
-
-
-def _window(bounds: Bounds, states: Sequence[str], size: int) -> Subquery:
-    """The next letters in these states, of whatever kind."""
-    columns = (*_KEY, dead_letters.c.group_id)
-    ranges = (
-        select(*columns)
-        .where(dead_letters.c.state == state, *bounds.conditions())
-        .order_by(*bounds.ordered(*_KEY))
-        .limit(size)
-        .subquery()
-        for state in states
-    )
-    every = union_all(*(select(each) for each in ranges))
-    ordered = every.order_by(*bounds.ordered(every.selected_columns.last_failure_at, every.selected_columns.id))
-    return ordered.limit(size).subquery("nearest")
-
-
-def _keys(
-    connection: Connection, window: Subquery, bounds: Bounds, *conditions: ColumnElement[bool], limit: int | None = None
-) -> Sequence[Key]:
-    """Those in the window that fit."""
-    found = select(window.c.last_failure_at, window.c.id).where(*conditions)
-    return _read(connection, found.order_by(*bounds.ordered(window.c.last_failure_at, window.c.id)).limit(limit))
-
-
-def _searched(
-    connection: Connection,
-    wanted: LetterFilter,
-    bounds: Bounds,
-    kinds: Sequence[ColumnElement[bool]],
-    states: Sequence[str],
-) -> Sequence[Key]:
-    """Search the texts of the letters in their order, some at a time, until the page is full or nothing is left."""
-    search = _Search(wanted.text or "", folds=connection.dialect.name == "postgresql")
-    if kinds:
-        ranges = _ranges(kinds, states).subquery()
-        if (connection.scalar(select(func.sum(ranges.c.letters))) or 0) <= _WINDOW:
-            few = select(*_KEY).join_from(dead_letters, dead_letter_groups, FROM_ROWS.onclause)
-            of_kinds = few.where(*kinds, dead_letters.c.state.in_(states), *bounds.conditions())
-            return bounds.merged([], search.among(connection, of_kinds), wanted.limit)
-    found: list[Key] = []
-    size = _FIRST_WINDOW
-    while True:
-        window = _window(bounds, states, size)
-        last = select(window.c.last_failure_at, window.c.id).order_by(
-            *bounds.ordered(window.c.last_failure_at, window.c.id)
-        )
-        end = _read(connection, last.limit(1).offset(size - 1))
-        fitting = select(window.c.last_failure_at, window.c.id)
-        fitting = fitting.where(window.c.group_id.in_(_groups(kinds))) if kinds else fitting
-        found = bounds.merged(found, search.among(connection, fitting), wanted.limit)
-        if not end or len(found) == wanted.limit:
-            return found
-        bounds, size = bounds.beyond(end[0]), min(2 * size, _WINDOW)
-
-
-class _Search:
-    """A text that is looked for, whatever its case."""
-
-    def __init__(self, text: str, *, folds: bool) -> None:
-        self._text = text.casefold()
-        # Databases agree on the case of ASCII alone: any character is taken for another one there, and judged here.
-        pattern = "".join(_escaped(character) if character.isascii() else "_" for character in text)
-        self._exact = text.isascii()
-        said = dead_letter_texts.c
-        self._columns = (said.message, said.last_stack, said.sanitized_context)
-        self._fits = or_(
-            *(
-                column.ilike(f"%{pattern}%", escape="\\") if folds else column.like(f"%{pattern}%", escape="\\")
-                for column in self._columns
-            )
-        )
-
-    def among(self, connection: Connection, keys: Select[Any]) -> Sequence[Key]:
-        """Those of these letters whose texts hold it."""
-        letters = keys.cte("letters").prefix_with("MATERIALIZED", dialect="postgresql")
-        held = select(letters.c.last_failure_at, letters.c.id).join(
-            dead_letter_texts, dead_letter_texts.c.letter_id == letters.c.id
-        )
-        if self._exact:
-            return _read(connection, held.where(self._fits))
-        rows = connection.execute(held.add_columns(*self._columns).where(self._fits))
-        return [
-            (at, letter_id) for at, letter_id, *texts in rows if any(self._text in each.casefold() for each in texts)
+    def _window(self, bounds: Bounds, size: int) -> Subquery:
+        """The next letters in these states, of whatever kind."""
+        ranges: list[Select[Any]] = [
+            select(*_KEY, dead_letters.c.group_id).where(dead_letters.c.state == state, *bounds.conditions())
+            for state in self.states
         ]
+        if self.connection.dialect.name == "postgresql":
+            # Else it sorts all of them. SQLite merges them as they come, unless it is told the same.
+            ordered = (each.order_by(*bounds.ordered(*_KEY)).limit(size) for each in ranges)
+            ranges = [select(each.subquery()) for each in ordered]
+        every = union_all(*ranges)
+        key = (every.selected_columns.last_failure_at, every.selected_columns.id)
+        return every.order_by(*bounds.ordered(*key)).limit(size).subquery("nearest")
+
+    def _of_window(self, window: Subquery) -> Select[Any]:
+        groups = select(dead_letter_groups.c.id).where(*self.kinds)
+        return _keys(window).where(window.c.group_id.in_(groups)) if self.kinds else _keys(window)
+
+    def _ranges(self) -> Select[Any]:
+        """The groups and states that have letters."""
+        counts = dead_letter_counts.c
+        found = select(counts.group_id, counts.state, counts.letters).join_from(
+            dead_letter_groups, dead_letter_counts, counts.group_id == dead_letter_groups.c.id
+        )
+        return found.where(*self.kinds, counts.letters > 0, counts.state.in_(self.states))
+
+    def _heads(self, bounds: Bounds, limit: int) -> Select[Any]:
+        """The ranges that can have a row among the first, with the time of their own first one; in the order of that."""
+        ranges = self._ranges().subquery("ranges")
+        of_range = and_(dead_letters.c.group_id == ranges.c.group_id, dead_letters.c.state == ranges.c.state)
+        first = select(dead_letters.c.last_failure_at).where(of_range, *bounds.conditions())
+        head = first.order_by(*bounds.ordered(*_KEY)).limit(1).scalar_subquery()
+        heads = select(ranges.c.group_id, ranges.c.state, head.label("head")).cte("heads")
+        begun = select(heads.c.head).where(heads.c.head.is_not(None)).order_by(*bounds.ordered(heads.c.head))
+        last = begun.limit(1).offset(limit - 1).scalar_subquery()
+        # With those that begin when the last one does: the order among them is not known yet.
+        if bounds.newest:
+            early = heads.c.head >= func.coalesce(last, literal(0.0, Moment))
+        else:
+            early = heads.c.head <= func.coalesce(last, literal(_LATEST, Moment))
+        return select(heads).where(early).order_by(*bounds.ordered(heads.c.head))
+
+    def _read(self, keys: Select[Any]) -> Sequence[Key]:
+        return [(at, letter_id) for at, letter_id in self.connection.execute(keys)]
 
 
-def _escaped(character: str) -> str:
-    return f"\\{character}" if character in "\\%_" else character
+def _rows(connection: Connection, keys: Sequence[Key]) -> Sequence[LetterRow]:
+    """The rows of these keys, in their order."""
+    ids = [letter_id for _, letter_id in keys]
+    found = connection.execute(select(*ROW).select_from(FROM_ROWS).where(dead_letters.c.id.in_(ids))) if ids else ()
+    rows = {row.letter_id: letter_row(row) for row in found}
+    return [rows[letter_id] for letter_id in ids]
 
 
-def _read(connection: Connection, keys: Select[Any]) -> Sequence[Key]:
-    return [(at, letter_id) for at, letter_id in connection.execute(keys)]
+def _keys(window: Subquery) -> Select[Any]:
+    return select(window.c.last_failure_at, window.c.id)
+
+
+def _in_order(keys: Select[Any], bounds: Bounds) -> Select[Any]:
+    return keys.order_by(*bounds.ordered(*keys.selected_columns))
 
 
 def _bound(key: Key) -> Any:  # noqa: ANN401 - a tuple of SQLAlchemy's
