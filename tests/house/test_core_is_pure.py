@@ -8,7 +8,7 @@ import pytest
 CORE = Path(__file__).parents[2] / "src" / "reprieve" / "core"
 ALLOWED_MODULES = {
     "__future__", "ast", "base64", "binascii", "bisect", "builtins", "collections", "dataclasses", "email.header",
-    "email.message", "email.policy", "email.utils", "enum", "errno",
+    "email.utils", "enum", "errno",
     "functools", "hashlib", "itertools", "json", "math", "re", "re2", "tomllib", "types", "typing",
     "unicodedata", "urllib.parse",
 }  # fmt: skip

@@ -16,7 +16,7 @@ _PARTS: Final = ("tmp", "new", "cur")
 
 def file_name(token: str) -> str:
     """The name of a delivery's file: the same on every try, and whoever writes it."""
-    return f"reprieve.{_short(quote(token, safe=''))}"
+    return f"reprieve.{_short(quote(token, safe='', errors='surrogatepass'))}"
 
 
 def folder_name(address: str) -> str:
