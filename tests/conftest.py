@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import imaplib
 import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
 import warnings
+from dataclasses import dataclass
+from email import message_from_bytes, policy
 from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from email.message import Message
 
 # The same examples in every run, so that a failure is the change's; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
@@ -92,3 +101,80 @@ def store_url(request: pytest.FixtureRequest) -> str:
     """A fresh database on each of the two."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     return url
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """A real mail server in a process of its own: takes every message, and keeps them all in one mailbox."""
+
+    host: str
+    smtp_port: int
+    smtps_port: int
+    imap_port: int
+    username: str
+    password: str
+
+    def journal(self, **settings: Any) -> Any:
+        """The mailbox, for look-ups."""
+        from reprieve.adapters.smtp import Imap  # noqa: PLC0415 - only who asks for it pays for it
+
+        wanted = {"username": self.username, "password": self.password, "tls": "none", "lag": 0.0} | settings
+        return Imap(self.host, self.imap_port, **wanted)
+
+    def messages(self) -> list[Message]:
+        """All that is in the mailbox, read by another client than ours."""
+        with imaplib.IMAP4(self.host, self.imap_port, timeout=30) as client:
+            client.login(self.username, self.password)
+            client.select("INBOX", readonly=True)
+            _, found = client.fetch("1:*", "(BODY.PEEK[])")
+        return [message_from_bytes(item[1], policy=policy.default) for item in found if isinstance(item, tuple)]
+
+
+@pytest.fixture(scope="session")
+def mail_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailServer]:
+    """An SMTP and IMAP server on loopback ports, with TLS for those that trust `reprieve.testing.trusting_context()`."""
+    from reprieve.testing.tls import _authority  # noqa: PLC0415 - only who asks for it pays for it
+
+    folder = tmp_path_factory.mktemp("mail-server")
+    certificate = _authority().issue_cert("localhost", "127.0.0.1")
+    certificate.private_key_pem.write_to_path(str(folder / "key.pem"))
+    certificate.cert_chain_pems[0].write_to_path(str(folder / "certificate.pem"))
+    ports = _free_ports(3)
+    server = MailServer("127.0.0.1", *ports, "journal@example.org", secrets.token_hex(8))
+    options = {
+        "host": server.host, "user": server.username, "smtp-port": server.smtp_port, "smtps-port": server.smtps_port,
+        "imap-port": server.imap_port, "cert": folder / "certificate.pem", "key": folder / "key.pem",
+    }  # fmt: skip
+    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mail_devel", "--no-http", *arguments],
+            env={**os.environ, "MAIL_PASSWORD": server.password}, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        for port in ports:
+            _wait_for(port, process, folder / "log")
+        yield server
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def _free_ports(number: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    pytest.fail(f"the mail server did not start: {log.read_text(errors='replace')[-2000:]}")
