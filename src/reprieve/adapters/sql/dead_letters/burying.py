@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reprieve.adapters.sql.dead_letters.entries import ENGINE
+from reprieve.adapters.sql.dead_letters.members import Members
 from reprieve.adapters.sql.dead_letters.words import Ask, Put, rows_as_json
 from reprieve.core.canary import MemberState
 from reprieve.core.lifecycle import (
@@ -199,7 +200,7 @@ def _write_letters(words: Words, deaths: Sequence[Death], groups: Mapping[Kind, 
 
 def _tell(words: Words, again: Sequence[tuple[Death, Earlier]]) -> Talk[None]:
     """What is written where somebody has died before: an entry of the history, and what became of the campaign's member."""
-    entries, members = [], []
+    entries, members = [], Members()
     for death, earlier in again:
         event = LetterEvent.FAIL if death.event is None else death.event
         entries.append(
@@ -209,11 +210,10 @@ def _tell(words: Words, again: Sequence[tuple[Death, Earlier]]) -> Talk[None]:
         if earlier.campaign_id is not None:
             same = death.said.letter.fingerprint == earlier.fingerprint
             state = MemberState.RETURNED if same else MemberState.FAILED
-            members.append((earlier.campaign_id, earlier.letter_id, state.value))
+            members.add(earlier.campaign_id, earlier.letter_id, state)
     if entries:
         yield Put(_tell_of(words), entries)
-    if members:
-        yield Put(settle_members(words), sorted(members))
+    yield from members.write(words)
 
 
 def _detail(letter: DeadLetterRecord, earlier: Earlier) -> str:
@@ -340,17 +340,6 @@ def _say(words: Words) -> str:
     SELECT letter.id, {texts} FROM {words.each(job_id="bigint", **dict.fromkeys(_TEXTS, "text"))}
     JOIN dead_letters letter ON letter.job_id = given.job_id WHERE true
     ON CONFLICT (letter_id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in _TEXTS)}
-    """  # noqa: S608 - assembled from constants
-
-
-@cache
-def settle_members(words: Words) -> str:
-    """What became of members whose replay has ended; rows of campaign, letter and state."""
-    return f"""
-    UPDATE campaign_members SET state = given.state
-    FROM {words.each(campaign_id="bigint", letter_id="bigint", state="text")}
-    WHERE campaign_members.campaign_id = given.campaign_id AND campaign_members.letter_id = given.letter_id
-      AND campaign_members.state = 'replaying'
     """  # noqa: S608 - assembled from constants
 
 

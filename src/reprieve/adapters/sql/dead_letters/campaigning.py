@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve.adapters.sql.dead_letters.members import Members
 from reprieve.adapters.sql.dead_letters.replaying import Order, put_back
 from reprieve.adapters.sql.dead_letters.words import Ask, Put
 from reprieve.core.canary import CampaignState, MemberState
@@ -119,11 +120,11 @@ def launch(
         stage=campaign.stage, campaign_id=wanted.campaign_id,
     )  # fmt: skip
     refused = yield from put_back(words, members, order, tally)
-    turns = []
+    turns = Members()
     for letter_id in members:
         state = MemberState.LEFT_OUT if letter_id in refused else MemberState.REPLAYING
-        turns.append((wanted.campaign_id, letter_id, state.value, wanted.wave))
-    yield Put(_turn(words), turns)
+        turns.add(wanted.campaign_id, letter_id, state)
+    yield from turns.write(words, wave=wanted.wave)
     yield Ask(_count(words), {"campaign": wanted.campaign_id, "count": len(members)})
     return Launched(replayed=len(members) - len(refused), left_out=len(refused))
 
@@ -251,15 +252,6 @@ def _steered(words: Words) -> str:
     SELECT id FROM campaigns WHERE id = {words.value("campaign", "bigint")} AND state = {words.value("state")}
       AND changed_by = {words.value("actor")} AND changed_at = {words.value("now", "moment")} AND reason = {words.value("reason")}
       AND ({wave} IS NULL OR wave = {wave})
-    """  # noqa: S608 - assembled from constants
-
-
-@cache
-def _turn(words: Words) -> str:
-    given = words.each(campaign_id="bigint", letter_id="bigint", state="text", wave="integer")
-    return f"""
-    UPDATE campaign_members SET state = given.state, wave = given.wave FROM {given}
-    WHERE campaign_members.campaign_id = given.campaign_id AND campaign_members.letter_id = given.letter_id
     """  # noqa: S608 - assembled from constants
 
 

@@ -6,9 +6,9 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from reprieve.adapters.sql.dead_letters.burying import settle_members
 from reprieve.adapters.sql.dead_letters.entries import ENGINE, Path, move, tell, told_before
-from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.adapters.sql.dead_letters.members import Members
+from reprieve.adapters.sql.dead_letters.words import Ask
 from reprieve.core.canary import MemberState
 from reprieve.core.lifecycle import JobStatus, LetterEvent, LetterState
 from reprieve.errors import IllegalTransitionError
@@ -113,7 +113,7 @@ _ENDS = {
 def settle(words: Words, wanted: Settle, tally: Tally) -> Talk[int]:
     """Write down which replayed jobs are over."""
     rows = yield Ask(_over(words), {"limit": wanted.limit})
-    members = []
+    members = Members()
     for status, (event, member) in _ENDS.items():
         ended = [row for row in rows if row[2] == status]
         if not ended:
@@ -124,9 +124,10 @@ def settle(words: Words, wanted: Settle, tally: Tally) -> Talk[int]:
         yield from move(words, ids, path, cause=None, now=wanted.now)
         yield from tell(words, ids, path, [step], actor=ENGINE, now=wanted.now)
         tally.moved([row[1] for row in ended], path.before, path.after)
-        members += [(row[3], row[0], member.value) for row in ended if row[3] is not None]
-    if members:
-        yield Put(settle_members(words), sorted(members))
+        for letter_id, _, _, campaign_id in ended:
+            if campaign_id is not None:
+                members.add(campaign_id, letter_id, member)
+    yield from members.write(words)
     return len(rows)
 
 
