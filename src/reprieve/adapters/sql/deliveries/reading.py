@@ -99,6 +99,8 @@ class SqlDeliveryReader:
         with self._database.transaction() as connection:
             found = sorted(row for each in _due(now, senders) for row in connection.execute(each.limit(limit)))
             ids = [delivery_id for _, delivery_id in found[:limit]]
+            if not ids:
+                return []
             rows = {row.id: record(row) for row in connection.execute(select(*_WHOLE).where(deliveries.c.id.in_(ids)))}
         return [rows[delivery_id] for delivery_id in ids if delivery_id in rows]
 
