@@ -1,0 +1,118 @@
+"""A receiver of webhooks over a real socket: it keeps what it takes, and misbehaves as a test wishes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict, deque
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class PostOffice:
+    """What it has taken, by key; how it behaves next, by the last part of the path.
+
+    Acts on a message: `ok`, `drop` (nothing is taken), `take and drop`, `take and 500`, or a status: `400`, `429`, `503`.
+    Acts on a question: `ok`, `404` (it lies), `500`, `drop`.
+    """
+
+    def __init__(self, *, drops_second: bool) -> None:
+        self.drops_second = drops_second
+        self.taken: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.tries: list[str] = []
+        self.questions: list[str] = []
+        self.acts: dict[str, deque[str]] = defaultdict(deque)
+        self.answers: deque[str] = deque()
+        self.port = 0
+        self.lock = threading.Lock()
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def next(self, who: str, *acts: str) -> None:
+        self.acts[who].extend(acts)
+
+    def told(self) -> dict[str, int]:
+        """How often each recipient has been told."""
+        with self.lock:
+            count: dict[str, int] = defaultdict(int)
+            for messages in self.taken.values():
+                for message in messages:
+                    count[message["who"]] += 1
+            return dict(count)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def office(self) -> PostOffice:
+        return self.server.office  # type: ignore[attr-defined]
+
+    def do_POST(self) -> None:
+        office, who = self.office, self.path.rpartition("/")[2]
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        key = self.headers["Idempotency-Key"]
+        with office.lock:
+            office.tries.append(who)
+            act = office.acts[who].popleft() if office.acts[who] else "ok"
+            if act in {"ok", "take and drop", "take and 500"} and not (office.drops_second and office.taken[key]):
+                office.taken[key].append({"who": who, "body": json.loads(body)})
+        if act in {"drop", "take and drop"}:
+            self._break_off()
+        elif act == "ok":
+            self._reply(200, {"id": f"po-{key[:8]}"})
+        else:
+            self._reply(500 if act == "take and 500" else int(act), {"error": act})
+
+    def do_GET(self) -> None:
+        office, token = self.office, self.path.rpartition("/")[2]
+        with office.lock:
+            office.questions.append(token)
+            act = office.answers.popleft() if office.answers else "ok"
+            known = bool(office.taken.get(token))
+        if act == "drop":
+            self._break_off()
+        elif act == "ok":
+            self._reply(
+                *((200, {"state": "received", "id": f"po-{token[:8]}"}) if known else (404, {"state": "absent"}))
+            )
+        else:
+            self._reply(int(act), {"state": "absent"} if act == "404" else {})
+
+    def _break_off(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(2)
+
+    def _reply(self, status: int, value: dict[str, str]) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def open_office(*, drops_second: bool = False) -> Iterator[PostOffice]:
+    """A post office on loopback, until the block ends."""
+    office = PostOffice(drops_second=drops_second)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.office = office  # type: ignore[attr-defined]
+    server.daemon_threads = True
+    office.port = server.server_address[1]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield office
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
