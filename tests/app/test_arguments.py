@@ -68,8 +68,9 @@ def test_what_is_no_pipeline_is_refused(sqlite_url, other):
     async def act(app):
         with pytest.raises(UsageError, match=r"submitted to a reprieve\.Pipeline, not to "):
             await app.submit(other, {})
-        with pytest.raises(UsageError, match=r"item 0: .*submitted to a reprieve\.Pipeline, not to "):
-            await app.submit_many(other, [{}])
+        for items in ([{}], []):
+            with pytest.raises(UsageError, match=r"^jobs are submitted to a reprieve\.Pipeline, not to "):
+                await app.submit_many(other, items)
 
     scene(sqlite_url, act)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
-from itertools import count
 from random import random
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +12,7 @@ from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
 from reprieve.app.looking import Looks
-from reprieve.app.submitting import Item, Submission, intent_of, reply_to
+from reprieve.app.submitting import Item, Submission, chunks, intent_of, intents_of, replies_to
 from reprieve.app.waiting import Waiter
 from reprieve.app.worker import Worker, WorkerSettings
 from reprieve.errors import UsageError
@@ -33,17 +32,12 @@ if TYPE_CHECKING:
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
-    from reprieve.ports.intents import Submit
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Reader
     from reprieve.ports.store import Store
 
 SUBMIT_PATIENCE = 10.0
 """Seconds for which a submission waits for a store that is away."""
-_AT_ONCE = 1000
-"""Jobs in one transaction of a bulk submission."""
-_BYTES_AT_ONCE = 16 * 1024 * 1024
-"""Bytes of payloads in one, unless it is a single one."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -172,7 +166,7 @@ class App:
             answer = (await self._store.submit_through(connection, [intent]))[0]
         else:
             answer = await journal.ask(intent, patience=SUBMIT_PATIENCE)
-        return reply_to(intent, answer, app=self, pipeline=pipeline)
+        return replies_to([intent], [answer], app=self, pipeline=pipeline)[0]
 
     async def submit_many(
         self, pipeline: Pipeline, items: Iterable[object], *, connection: object = None
@@ -181,25 +175,15 @@ class App:
 
         Where the store refuses one, the others are created all the same, and the error says which it was.
         """
-        journal, now = self.journal, self._clock.now()
-        intents = [
-            intent_of(pipeline, item if isinstance(item, Item) else Item(item), now=now, place=place)
-            for place, item in enumerate(items)
-        ]
+        journal, intents = self.journal, intents_of(pipeline, items, now=self._clock.now())
         if connection is not None:
-            replies = await self._store.submit_through(connection, intents)
-            return [
-                reply_to(intent, reply, app=self, pipeline=pipeline, place=place)
-                for place, (intent, reply) in enumerate(zip(intents, replies, strict=True))
-            ]
-        chunks = list(_chunks(intents))
-        answers = [journal.ask_all(chunk, patience=SUBMIT_PATIENCE) for chunk in chunks]
-        places = count()
-        return [
-            reply_to(intent, reply, app=self, pipeline=pipeline, place=next(places))
-            for chunk, answer in zip(chunks, answers, strict=True)
-            for intent, reply in zip(chunk, await answer, strict=True)
-        ]
+            answers = await self._store.submit_through(connection, intents)
+            return replies_to(intents, answers, app=self, pipeline=pipeline, first=0)
+        asked = [(chunk, journal.ask_all(chunk, patience=SUBMIT_PATIENCE)) for chunk in chunks(intents)]
+        made: list[Submission] = []
+        for chunk, answer in asked:
+            made += replies_to(chunk, await answer, app=self, pipeline=pipeline, first=len(made))
+        return made
 
     async def wait(self, job_id: int, *, timeout: float | None = None, pipeline: Pipeline | None = None) -> Any:  # noqa: ANN401, ASYNC109 - the job's own result; the job is not cancelled
         """The job's result, once it has succeeded; `JobFailedError` if it ended otherwise, `JobTimeoutError` if it has not."""
@@ -298,20 +282,6 @@ class App:
         finally:
             if isolator is not None:
                 await isolator.close()
-
-
-def _chunks(intents: list[Submit]) -> Iterator[list[Submit]]:
-    """So many that a transaction neither gets long nor large."""
-    chunk: list[Submit] = []
-    size = 0
-    for intent in intents:
-        if chunk and (len(chunk) == _AT_ONCE or size + len(intent.payload) > _BYTES_AT_ONCE):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(intent)
-        size += len(intent.payload)
-    if chunk:
-        yield chunk
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,25 +14,33 @@ from reprieve.errors import SubmitError, UsageError
 from reprieve.ports.intents import KeyTaken, Submit, Submitted, VersionTooLow
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from reprieve.app.application import App
 
+    Answer = Submitted | KeyTaken | VersionTooLow
+
+_AT_ONCE: Final = 1000
+"""Jobs in one transaction of a bulk submission."""
+_BYTES_AT_ONCE: Final = 16 * 1024 * 1024
+"""Bytes of payloads in one, unless it is a single one."""
 _LONGEST_KEY: Final = 500
 _HIGHEST_VERSION: Final = 2**31 - 1
 _LATEST: Final = 253_402_300_799.0
 """The end of the year 9999, after which databases know no time."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Item:
     """One job of many: what `submit` takes, as a value."""
 
-    payload: object
-    idempotency_key: str | None = field(default=None, kw_only=True)
-    subject: str | None = field(default=None, kw_only=True)
-    version: int | None = field(default=None, kw_only=True)
-    priority: int = field(default=0, kw_only=True)
-    delay: float | timedelta | None = field(default=None, kw_only=True)
-    run_at: float | datetime | None = field(default=None, kw_only=True)
+    payload: object = field(kw_only=False)
+    idempotency_key: str | None = None
+    subject: str | None = None
+    version: int | None = None
+    priority: int = 0
+    delay: float | timedelta | None = None
+    run_at: float | datetime | None = None
 
 
 @value
@@ -55,37 +63,77 @@ class Submission:
         return await self.app.wait(self.job_id, timeout=timeout, pipeline=self.pipeline)
 
 
-def intent_of(pipeline: Pipeline, item: Item, *, now: float, place: int | None = None) -> Submit:
-    """Validate all of it before anything is written; `place` says which of many is wrong."""
-    try:
-        return _intent_of(pipeline, item, now)
-    except UsageError as error:
-        if place is None:
-            raise
-        raise type(error)(f"item {place}: {error}") from None
+def intent_of(pipeline: Pipeline, item: Item, *, now: float) -> Submit:
+    """Validate all of it before anything is written."""
+    return _Form(pipeline, now).fill(item)
 
 
-def _intent_of(pipeline: Pipeline, item: Item, now: float) -> Submit:
-    if not isinstance(pipeline, Pipeline):
-        raise UsageError(f"jobs are submitted to a reprieve.Pipeline, not to {shown(pipeline)}")
-    first = pipeline.first
+def intents_of(pipeline: Pipeline, items: Iterable[object], *, now: float) -> list[Submit]:
+    """The same for many, payloads or items; an error says which of them is wrong."""
+    fill, intents = _Form(pipeline, now).fill, []
+    for place, item in enumerate(items):
+        try:
+            intents.append(fill(item if isinstance(item, Item) else Item(item)))
+        except UsageError as error:
+            raise type(error)(f"item {place}: {error}") from None
+    return intents
+
+
+def chunks(intents: Sequence[Submit]) -> Iterator[Sequence[Submit]]:
+    """So many that a transaction neither gets long nor large."""
+    for low in range(0, len(intents), _AT_ONCE):
+        chunk = intents[low : low + _AT_ONCE]
+        begin = size = 0
+        if sum([len(intent.payload) for intent in chunk]) > _BYTES_AT_ONCE:
+            for place, intent in enumerate(chunk):
+                size += len(intent.payload)
+                if place > begin and size > _BYTES_AT_ONCE:
+                    yield chunk[begin:place]
+                    begin, size = place, len(intent.payload)
+        yield chunk[begin:]
+
+
+class _Form:
+    """What all jobs of one submission share, read once; each job fills in its own."""
+
+    __slots__ = ("_encode", "_kind", "_most", "_name", "_now", "_pipeline", "_stage", "_supersedes", "_what")
+
+    def __init__(self, pipeline: Pipeline, now: float) -> None:
+        if not isinstance(pipeline, Pipeline):
+            raise UsageError(f"jobs are submitted to a reprieve.Pipeline, not to {shown(pipeline)}")
+        self._pipeline, self._name, self._stage, self._now = pipeline, pipeline.name, pipeline.first.name, now
+        self._encode, self._kind = pipeline.payload.encode, pipeline.payload.fingerprint
+        self._what, self._most = f"the payload of {pipeline.name}", pipeline.max_payload
+        self._supersedes = pipeline.supersedes()
+
+    def fill(self, item: Item) -> Submit:
+        """The intent, unless something about the item is wrong."""
+        key, priority, now = item.idempotency_key, item.priority, self._now
+        if item.subject is not None or item.version is not None or type(priority) is not int or priority != 0:
+            _check_order(item)
+        if key is None:
+            # Time first, so that an index takes them in order.
+            key = f"auto-{int(now * 1000):012x}-{secrets.token_hex(10)}"
+        elif type(key) is not str or not 0 < len(key) <= _LONGEST_KEY or not key.isascii() or "\0" in key:
+            _check_text("idempotency_key", key)
+        payload = self._encode(item.payload, self._what)
+        if len(payload) > self._most:
+            payload = self._pipeline.encode_payload(item.payload)  # which says that it is too large
+        return Submit(
+            idempotency_key=key, pipeline=self._name, stage=self._stage, payload=payload, payload_type=self._kind,
+            created_at=now, priority=priority, run_at=None if item.delay is item.run_at is None else _run_at(item, now),
+            subject=item.subject, version=item.version, supersedes=self._supersedes,
+        )  # fmt: skip
+
+
+def _check_order(item: Item) -> None:
+    """Its version and its place in the queue."""
     if (item.subject is None) != (item.version is None):
         raise UsageError("subject and version go together: a version is a version of something")
     if item.subject is not None:
         _check_text("subject", item.subject)
         require_whole("version", item.version, 1, _HIGHEST_VERSION)
     require_whole("priority", item.priority, -_HIGHEST_VERSION, _HIGHEST_VERSION)
-    key = item.idempotency_key
-    if key is None:
-        # Time first, so that an index takes them in order.
-        key = f"auto-{int(now * 1000):012x}-{secrets.token_hex(10)}"
-    else:
-        _check_text("idempotency_key", key)
-    return Submit(
-        idempotency_key=key, pipeline=pipeline.name, stage=first.name, payload=pipeline.encode_payload(item.payload),
-        payload_type=pipeline.payload.fingerprint, created_at=now, priority=item.priority, run_at=_run_at(item, now),
-        subject=item.subject, version=item.version, supersedes=pipeline.supersedes(),
-    )  # fmt: skip
 
 
 def _run_at(item: Item, now: float) -> float | None:
@@ -122,28 +170,30 @@ def _is_unicode(value: str) -> bool:
     return True
 
 
-def reply_to(
-    intent: Submit,
-    answer: Submitted | KeyTaken | VersionTooLow,
-    *,
-    app: App,
-    pipeline: Pipeline,
-    place: int | None = None,
-) -> Submission:
-    """The submission, or why there is none; `place` says which of many was refused."""
-    which = "" if place is None else f"item {place}: "
-    match answer:
-        case Submitted():
-            return Submission(
+def replies_to(
+    intents: Sequence[Submit], answers: Sequence[Answer], *, app: App, pipeline: Pipeline, first: int | None = None
+) -> list[Submission]:
+    """The submissions, or why one of them was refused; of many, `first` is the place of the first."""
+    made = []
+    for place, (intent, answer) in enumerate(zip(intents, answers, strict=True)):
+        if not isinstance(answer, Submitted):
+            raise _refusal(intent, answer, "" if first is None else f"item {first + place}: ")
+        made.append(
+            Submission(
                 job_id=answer.job_id, idempotency_key=intent.idempotency_key, duplicate=answer.duplicate,
                 mismatch=answer.mismatch, superseded=answer.superseded, app=app, pipeline=pipeline,
-            )  # fmt: skip
+            )
+        )  # fmt: skip
+    return made
+
+
+def _refusal(intent: Submit, answer: KeyTaken | VersionTooLow, which: str) -> SubmitError:
+    match answer:
         case KeyTaken():
-            raise SubmitError(
-                f"{which}the idempotency key belongs to a job of pipeline {answer.pipeline!r}: keys are unique over all"
-            )
+            problem = f"the idempotency key belongs to a job of pipeline {answer.pipeline!r}: keys are unique over all"
         case VersionTooLow():
-            raise SubmitError(
-                f"{which}version {intent.version} is not above version {answer.highest}, which the subject has: a rerun "
-                "needs a higher one"
+            problem = (
+                f"version {intent.version} is not above version {answer.highest}, which the subject has: a rerun needs a "
+                "higher one"
             )
+    return SubmitError(f"{which}{problem}")

@@ -15,7 +15,7 @@ A pydantic model keeps its own configuration; its field names are written, its a
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, Generic, NewType, TypeVar, cast
 
@@ -48,8 +48,8 @@ class TypeCodec(Generic[T]):
         self._error = error
         self._validate = adapter.validator.validate_python
         # By name and without computed fields, so that what is written can be read, whatever the aliases are.
-        self._write = partial(adapter.serializer.to_json, round_trip=True, warnings=False, by_alias=False)
-        self._read = partial(adapter.validator.validate_json, by_alias=True, by_name=True)
+        self._write = adapter.serializer.to_json
+        self._read = adapter.validator.validate_json
 
     @staticmethod
     def of(annotation: Any, *, error: Refusal = ResultError) -> TypeCodec[Any]:  # noqa: ANN401 - any annotation
@@ -68,9 +68,9 @@ class TypeCodec(Generic[T]):
         try:
             checked = self._validate(value)
             told = Wording.unwritable
-            data: bytes = self._write(checked)
+            data: bytes = self._write(checked, round_trip=True, warnings=False, by_alias=False)
             told = Wording.unreadable
-            back = self._read(data)
+            back = self._read(data, by_alias=True, by_name=True)
             if back == checked:
                 return data
         except Exception as failure:  # noqa: BLE001 - users' validators and serializers raise anything; it is told below
@@ -86,7 +86,7 @@ class TypeCodec(Generic[T]):
     def decode(self, data: bytes) -> T:
         """Read what was stored; what does not fit the type is a `Misfit`."""
         try:
-            return cast("T", self._read(data))
+            return cast("T", self._read(data, by_alias=True, by_name=True))
         except Exception as failure:  # noqa: BLE001 - the same
             problem = self._wording().misfit(failure, None)
         raise Misfit("", problem)

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
 
 _AT_ONCE: Final = 10_000
-_FIELDS: Final = frozenset(Item.__slots__)
+_FIELDS: Final = frozenset(each.name for each in fields(Item))
 """What a line of `--items` may hold."""
 
 

@@ -111,8 +111,11 @@ class PostgresStore:
     async def apply(self, intents: Sequence[i.Intent], *, again: bool = False) -> Sequence[i.Answer]:
         """Group the batch by kind, one statement each where it can be, and commit it."""
         groups: dict[Any, list[int]] = {}
-        for place, intent in enumerate(intents):
-            groups.setdefault(_TOGETHER.get(type(intent), type(intent)), []).append(place)
+        if len(kinds := set(map(type, intents))) == 1:
+            groups = {_TOGETHER.get(kind, kind): list(range(len(intents))) for kind in kinds}
+        else:
+            for place, intent in enumerate(intents):
+                groups.setdefault(_TOGETHER.get(type(intent), type(intent)), []).append(place)
         answers: list[i.Answer | None] = [None] * len(intents)
         async with self._turn, self._link.told():
             cursor = await self._link.cursor()

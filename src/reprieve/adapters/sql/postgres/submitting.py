@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.adapters.sql.postgres import statements as sql
 from reprieve.adapters.sql.postgres.arrays import Blobs, Floats, Ints, MaybeFloats, Texts
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from reprieve.adapters.sql.postgres.link import Asking
 
     Reply = i.Submitted | i.KeyTaken | i.VersionTooLow
+
+
+_SHARED: Final = attrgetter("pipeline", "stage", "payload_type", "created_at", "priority", "run_at")
+"""What a bulk submission repeats in every job."""
 
 
 async def submit(cursor: Asking, intents: list[i.Submit], again: bool) -> Sequence[Reply]:  # noqa: FBT001 - a handler's shape
@@ -44,6 +49,8 @@ async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, aga
     for each in intents:
         first.setdefault(each.idempotency_key, each)
     made = await _insert(cursor, statement, first.values())
+    if len(made) == len(intents):
+        return [i.Submitted(job_id=made[each.idempotency_key]) for each in intents]
     missing = [key for key in first if key not in made]
     there: dict[str, tuple[Any, ...]] = {}
     late: Iterator[Reply] = iter(())
@@ -73,9 +80,7 @@ async def _insert(cursor: Asking, statement: str, intents: Iterable[i.Submit]) -
     rows = list(intents)
     keys = Texts([each.idempotency_key for each in rows])
     payloads = Blobs([each.payload for each in rows])
-    shared = {
-        (each.pipeline, each.stage, each.payload_type, each.created_at, each.priority, each.run_at) for each in rows
-    }
+    shared = set(map(_SHARED, rows))
     if len(shared) == 1 and statement is sql.SUBMIT:
         pipeline, stage, payload_type, created_at, priority, _ = shared.pop()
         await cursor.execute(
