@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -76,8 +77,11 @@ class Webhook:
         self._allow_private = allow_private
         self._status_url = self._checked_status_url(status_url)
         self.capability = Capability(
-            key_window=_seconds(takes_key), looks_up=status_url is not None, lag=lag, retention=_seconds(retention),
-            send_timeout=timeout,
+            key_window=None if takes_key is None else _seconds("takes_key", takes_key),
+            looks_up=status_url is not None,
+            lag=0.0 if lag == 0 else _seconds("lag", lag),
+            retention=None if retention is None else _seconds("retention", retention),
+            send_timeout=_seconds("timeout", timeout),
         )  # fmt: skip
         settles_doubt = takes_key is not None or status_url is not None
         self._wire = Wire(allow_private=allow_private, reuse=settles_doubt, ssl_context=ssl_context)
@@ -216,5 +220,8 @@ def _credentials(headers: Mapping[str, str]) -> list[str]:
     return [value.split()[-1] for name, value in headers.items() if value and kind_of(name.encode()) is not None]
 
 
-def _seconds(duration: float | timedelta | None) -> float | None:
-    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+def _seconds(what: str, duration: float | timedelta) -> float:
+    seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UsageError(f"{what}= is above 0 seconds, not {seconds!r}")
+    return seconds

@@ -22,10 +22,11 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _IN_PATH: Final = "/%:@!$&'()*+,;=~"
 
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
-_NOT_EVERYBODYS: Final = (IPv6Network("2002::/16"), IPv6Network("2001::/23"), IPv6Network("3fff::/20"))
-"""6to4, protocol assignments (Teredo among them) and documentation: the newer Pythons know them, the older do not."""
+_NOT_EVERYBODYS_6: Final = (IPv6Network("2002::/16"), IPv6Network("2001::/23"), IPv6Network("3fff::/20"))
+"""6to4, protocol assignments (Teredo among them) and documentation; the Pythons differ about them."""
+_NOT_EVERYBODYS_4: Final = (IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
+"""Protocol assignments, where a cloud has its metadata, and relays of 6to4; the same."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-_RELAYS: Final = IPv4Network("192.88.99.0/24")
 _METADATA: Final = frozenset({IPv4Address("168.63.129.16")})
 """A cloud's own service at a public address; the others' are link-local or private."""
 
@@ -85,11 +86,11 @@ def _normal_host(name: str, *, allow_private: bool) -> str:
 def is_public(address: Address) -> bool:
     """Whether an address is everybody's: not private, loopback, link-local, multicast, a tunnel's or a cloud's own."""
     if isinstance(address, IPv4Address):
-        odd = address.is_multicast or address.is_reserved or address in _RELAYS or address in _METADATA
-        return address.is_global and not odd
+        odd = address.is_multicast or address.is_reserved or address in _METADATA
+        return address.is_global and not odd and not any(address in each for each in _NOT_EVERYBODYS_4)
     if address in _NAT64:
         return is_public(IPv4Address(int(address) & 0xFFFF_FFFF))
-    return address in _GLOBAL_UNICAST and address.is_global and not any(address in each for each in _NOT_EVERYBODYS)
+    return address in _GLOBAL_UNICAST and address.is_global and not any(address in each for each in _NOT_EVERYBODYS_6)
 
 
 def not_public(where: str) -> str:
