@@ -147,6 +147,13 @@ def test_the_database_itself_has_one_row_for_a_recipient_of_a_version(outbox):
         outbox.put(**key)
 
 
+def test_the_database_itself_has_no_row_that_is_sent_without_a_time_or_pending_with_one(outbox):
+    """A sweep would not find the one, and a stage would skip the other."""
+    for status, marks in (("sent", {"notified_at": None, "notification_id": "x"}), ("pending", {"notified_at": NOW})):
+        with pytest.raises(IntegrityError):
+            outbox.put(DeliveryStatus(status), **marks)
+
+
 def test_a_text_that_cannot_be_written_is_refused_and_nothing_is_left(desk, outbox):
     lease = desk.lease()
     before = desk.everything()

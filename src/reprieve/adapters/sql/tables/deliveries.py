@@ -52,6 +52,7 @@ deliveries = Table(
     CheckConstraint("status IN ('pending', 'sending', 'sent', 'failed', 'uncertain', 'reconciling', 'held')", name="status_is_known"),
     CheckConstraint("review_version >= 1", name="versions_count_from_one"),
     CheckConstraint("status <> 'pending' OR (notified_at IS NULL AND notification_id IS NULL)", name="pending_is_unmarked"),
+    CheckConstraint("status <> 'sent' OR notified_at IS NOT NULL", name="sent_has_a_time"),
     CheckConstraint("(attempts = 0) = (first_sent_at IS NULL)", name="attempts_have_a_time"),
     Index("ix_deliveries_job_id", "job_id", "id"),
     Index("ix_deliveries_unsettled", "not_before", "id", postgresql_where=_UNSETTLED, sqlite_where=_UNSETTLED),

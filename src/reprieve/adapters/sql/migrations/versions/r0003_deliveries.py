@@ -60,6 +60,7 @@ _TABLES: Final = (
         CONSTRAINT ck_deliveries_versions_count_from_one CHECK (review_version >= 1),
         CONSTRAINT ck_deliveries_pending_is_unmarked
             CHECK (status <> 'pending' OR (notified_at IS NULL AND notification_id IS NULL)),
+        CONSTRAINT ck_deliveries_sent_has_a_time CHECK (status <> 'sent' OR notified_at IS NOT NULL),
         CONSTRAINT ck_deliveries_attempts_have_a_time CHECK ((attempts = 0) = (first_sent_at IS NULL))
     )
     """,
