@@ -63,7 +63,7 @@ class DeliveryReader(Protocol):
         ...
 
     def abandoned(self, *, limit: int) -> Sequence[DeliveryRecord]:
-        """Pending ones whose job was cancelled, skipped or pruned: nobody will send them."""
+        """Pending ones whose job was cancelled, skipped or pruned, or its dead letter closed: nobody will send them."""
         ...
 
     def unserved(self, job_id: int) -> Mapping[DeliveryStatus, int]:
