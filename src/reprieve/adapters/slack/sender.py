@@ -64,9 +64,9 @@ class Slack:
     def address(self, recipient: str) -> str:
         """The channel's id, and the thread if there is one."""
         scheme, _, place = recipient.partition(":")
-        if scheme.lower() != "slack" or _PLACE.fullmatch(place.upper()) is None:
+        if scheme.lower() != "slack" or _PLACE.fullmatch(place) is None:
             raise UsageError("a recipient in Slack is slack: and a channel's id, such as slack:C024BE91L, not its name")
-        return f"slack:{place.upper()}"
+        return f"slack:{place}"
 
     async def send(self, outgoing: Outgoing) -> str:
         """Post it, once, and return its channel and time, which is what Slack knows a message by."""
