@@ -31,6 +31,16 @@ _DISCARDING: Final = struct.pack("ii", 1, 0)
 _FINISHING: Final = struct.pack("ii", 0, 0)
 
 
+class Client(aiosmtplib.SMTP):
+    """A connection that is closed at once: what is still to be written is dropped, not sent behind our back."""
+
+    def close(self) -> None:
+        """Hang up, also on a server that does not take leave."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
+        super().close()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
     """A message, from whom and to whom."""
@@ -49,7 +59,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class _Idle:
-    client: aiosmtplib.SMTP
+    client: Client
     end: asyncio.TimerHandle
 
 
@@ -60,12 +70,12 @@ class _Burst:
         self.turn = asyncio.Semaphore(at_most)
         self.idle: list[_Idle] = []
 
-    def keep(self, client: aiosmtplib.SMTP) -> None:
+    def keep(self, client: Client) -> None:
         """For the next message, if that comes soon."""
         end = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._expire, client)
         self.idle.append(_Idle(client, end))
 
-    def take(self) -> aiosmtplib.SMTP | None:
+    def take(self) -> Client | None:
         """One that was kept and, for all that is known, still stands."""
         while self.idle:
             kept = self.idle.pop()
@@ -74,7 +84,7 @@ class _Burst:
                 return kept.client
         return None
 
-    def _expire(self, client: aiosmtplib.SMTP) -> None:
+    def _expire(self, client: Client) -> None:
         self.idle = [kept for kept in self.idle if kept.client is not client]
         client.close()
 
@@ -82,7 +92,7 @@ class _Burst:
 class Connections:
     """Hands messages over, each on a connection of its own for that time."""
 
-    def __init__(self, dial: Callable[[], aiosmtplib.SMTP], at_most: int) -> None:
+    def __init__(self, dial: Callable[[], Client], at_most: int) -> None:
         self._dial = dial
         self._at_most = at_most
         # A connection belongs to its loop; a sender that is declared once may see several.
@@ -107,9 +117,9 @@ class Connections:
         while burst is not None and (client := burst.take()) is not None:
             with suppress(aiosmtplib.SMTPException):
                 await client.quit(timeout=_PARTING_SECONDS)
-            hang_up(client)
+            client.close()
 
-    async def _opened(self, burst: _Burst, envelope: Envelope) -> aiosmtplib.SMTP:
+    async def _opened(self, burst: _Burst, envelope: Envelope) -> Client:
         """A connection whose server has agreed to the sender.
 
         One that was kept may have been closed at the other end meanwhile: that shows here, before anything of the message
@@ -130,22 +140,15 @@ class Connections:
 
 
 @contextmanager
-def _dropped_on_failure(client: aiosmtplib.SMTP) -> Iterator[None]:
+def _dropped_on_failure(client: Client) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        hang_up(client)
+        client.close()
         raise
 
 
-def hang_up(client: aiosmtplib.SMTP) -> None:
-    """At once: what is still to be written is dropped, not sent behind our back."""
-    if isinstance(client.transport, asyncio.WriteTransport):
-        client.transport.abort()
-    client.close()
-
-
-async def _name_sender(client: aiosmtplib.SMTP, envelope: Envelope, *, within: float | None) -> None:
+async def _name_sender(client: Client, envelope: Envelope, *, within: float | None) -> None:
     options = [f"SIZE={len(envelope.content)}"] if client.supports_extension("size") else []
     if envelope.international:
         if not client.supports_extension("smtputf8"):
@@ -156,7 +159,7 @@ async def _name_sender(client: aiosmtplib.SMTP, envelope: Envelope, *, within: f
     await client.mail(envelope.sender, options=options, encoding="utf-8", timeout=within)
 
 
-async def _name_recipients(client: aiosmtplib.SMTP, envelope: Envelope) -> None:
+async def _name_recipients(client: Client, envelope: Envelope) -> None:
     await client.rcpt(envelope.recipient, encoding="utf-8")
     if envelope.journal is None:
         return
@@ -171,7 +174,7 @@ async def _name_recipients(client: aiosmtplib.SMTP, envelope: Envelope) -> None:
         raise
 
 
-async def _transmit(client: aiosmtplib.SMTP, content: bytes, reached: Callable[[Phase], None]) -> None:
+async def _transmit(client: Client, content: bytes, reached: Callable[[Phase], None]) -> None:
     answer = await client.execute_command(b"DATA")
     if answer.code != _GO_AHEAD:
         raise aiosmtplib.SMTPDataError(answer.code, answer.message)
@@ -188,6 +191,6 @@ async def _transmit(client: aiosmtplib.SMTP, content: bytes, reached: Callable[[
     _linger(client, _FINISHING)
 
 
-def _linger(client: aiosmtplib.SMTP, how: bytes) -> None:
+def _linger(client: Client, how: bytes) -> None:
     with suppress(aiosmtplib.SMTPServerDisconnected, OSError):  # what has gone needs no setting
         client.get_transport_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, how)

@@ -12,7 +12,7 @@ except ImportError as _missing:
 
     raise ReprieveError("mail needs aiosmtplib: pip install 'reprieve[mail]'") from _missing
 
-from reprieve.adapters.smtp.connections import Connections, Envelope
+from reprieve.adapters.smtp.connections import Client, Connections, Envelope
 from reprieve.adapters.smtp.security import Tls, checked_login, checked_place, trusting
 from reprieve.core.addresses import address_of, mailbox, mailto
 from reprieve.core.delivery import Capability, Phase
@@ -109,10 +109,10 @@ class SMTP:
         """Let go of connections; may be called twice, and be used again after."""
         await self._connections.close()
 
-    def _dial(self) -> aiosmtplib.SMTP:
+    def _dial(self) -> Client:
         if self._tls is not Tls.NONE:
             self._context = trusting(self._context)
-        return aiosmtplib.SMTP(
+        return Client(
             hostname=self._host,
             port=self._port,
             username=self._username,
