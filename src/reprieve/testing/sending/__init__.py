@@ -105,8 +105,9 @@ def check_sender(provider: Provider) -> tuple[str, ...]:
             check(provider)
         except SkipTest as why:
             skipped.append(f"{check.__name__}: {why}")
-        except AssertionError as error:
-            wrong.append(f"{check.__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - a sender may raise anything; it is told with the rest
+            what = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+            wrong.append(f"{check.__name__}: {what}{error}")
     if wrong:
         raise AssertionError("\n".join(wrong))
     return tuple(skipped)

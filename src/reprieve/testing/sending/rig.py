@@ -131,6 +131,7 @@ def with_sender(
     trouble: Trouble = Trouble.NONE,
 ) -> None:
     """Run this with a sender to such a provider, and close it."""
+    __tracebackhide__ = True
 
     async def around(rig: Rig) -> None:
         sender = rig.sender()
@@ -156,6 +157,7 @@ def set_up(provider: Provider, trouble: Trouble = Trouble.NONE) -> Iterator[Rig]
 
 def in_time(what: Awaitable[T]) -> T:
     """Run it in an event loop of its own, to its end or to the end of all patience."""
+    __tracebackhide__ = True
 
     async def run() -> T:
         async with asyncio.timeout(4 * PATIENCE):
@@ -191,5 +193,6 @@ def token_of(name: str) -> str:
 
 def expect(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - an assertion that survives `python -O`
     """Fail with these words unless it holds."""
+    __tracebackhide__ = True
     if not holds:
         raise AssertionError(otherwise)
