@@ -27,7 +27,8 @@ _MOST: Final = 1000
 """Intents in a batch: beyond that a transaction only gets longer."""
 _MOST_BYTES: Final = 32 * 1024 * 1024
 """Of payloads and results in a batch, unless it is a single one: servers take no statement of a gigabyte."""
-_LONGEST_APPLY: Final = 15.0
+LONGEST_APPLY: Final = 15.0
+"""Seconds after which a store that neither answers nor breaks is given up."""
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 2.0
 
@@ -72,11 +73,11 @@ class _Entry:
 class Journal:
     """One writer over a store; belongs to one event loop."""
 
-    def __init__(self, store: Store, *, clock: Clock) -> None:
+    def __init__(self, store: Store, *, clock: Clock, longest_apply: float = LONGEST_APPLY) -> None:
         self.store = store
         self.workers: set[int] = set()
         """The ids of the workers that live in this process."""
-        self._clock = clock
+        self._clock, self._longest_apply = clock, longest_apply
         self._waiting: deque[_Entry] = deque()
         self._current: list[_Entry] = []
         self._pause = _FIRST_WAIT
@@ -253,12 +254,12 @@ class Journal:
     async def _put(self, intents: Sequence[i.Intent], *, again: bool) -> Sequence[i.Answer]:
         """Apply them, or give up a store that neither answers nor breaks."""
         try:
-            async with asyncio.timeout(_LONGEST_APPLY) as limit:
+            async with asyncio.timeout(self._longest_apply) as limit:
                 return await self.store.apply(intents, again=again)
         except TimeoutError:
             if not limit.expired():
                 raise
-            problem = f"the store has not answered for {_LONGEST_APPLY:g} s"
+            problem = f"the store has not answered for {self._longest_apply:g} s"
             raise StoreUnavailableError(problem, outcome_unknown=True) from None
 
     def _still_waiting(self, batch: list[_Entry], error: StoreUnavailableError) -> list[_Entry]:

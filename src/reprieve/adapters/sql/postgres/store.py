@@ -16,7 +16,7 @@ from reprieve.adapters.sql.postgres import statements as sql
 from reprieve.adapters.sql.postgres.link import Link
 from reprieve.adapters.sql.postgres.listening import Listener
 from reprieve.core.policy import Cause
-from reprieve.errors import UsageError
+from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports import intents as i
 from reprieve.ports.reader import StageView
 
@@ -59,6 +59,8 @@ _HANDLERS: dict[Any, Handler] = {
 }
 _TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent) for kind in get_args(several)}
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
+_LONGEST_READ = 15.0
+"""Seconds after which a server that neither answers nor breaks is given up."""
 _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim, i.Begin, i.End)
 
 
@@ -67,8 +69,8 @@ class PostgresStore:
 
     exclusive = False
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
-        self._url = url
+    def __init__(self, url: str, *, clock: Clock | None = None, longest_read: float = _LONGEST_READ) -> None:
+        self._url, self._longest_read = url, longest_read
         self._clock = clock
         address = parse(url)
         if not isinstance(address, PostgresAddress):
@@ -220,6 +222,12 @@ class PostgresStore:
 
     async def _read(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
         async with self._turn, self._link.told():
-            cursor = await self._link.cursor()
-            await cursor.execute(statement, values)
-            return await cursor.fetchall()
+            try:
+                async with asyncio.timeout(self._longest_read) as limit:
+                    cursor = await self._link.cursor()
+                    await cursor.execute(statement, values)
+                    return await cursor.fetchall()
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise StoreUnavailableError(f"PostgreSQL has not answered for {self._longest_read:g} s") from None
