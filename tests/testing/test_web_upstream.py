@@ -14,6 +14,7 @@ import pytest
 
 from reprieve.errors import UsageError
 from reprieve.testing import (
+    Answering,
     Certificate,
     Drip,
     FlakyHTTP,
@@ -127,6 +128,18 @@ def test_raw_bytes_arrive_as_they_are(upstream):
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert connection.recv(100) == b"\x00\xffanything"
         assert connection.recv(100) == b""
+
+
+def test_a_function_of_the_request_may_decide(upstream, client):
+    seen = []
+    upstream.always(Answering(lambda request: seen.append(request.body) or Reply(200 + len(seen), request.path)))
+    assert [ask(client, "/one", "POST", b"a"), ask(client, "/two", "POST", b"b")] == [(201, b"/one"), (202, b"/two")]
+    upstream.always(Answering(lambda _: 503))
+    assert ask(client)[0] == 503
+    upstream.always(Answering(lambda _: HangUp()))
+    with pytest.raises(http.client.RemoteDisconnected):
+        ask(client)
+    assert seen == [b"a", b"b"]
 
 
 def test_a_head_request_gets_the_head_only(upstream, client):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reprieve.testing import replies
-from reprieve.testing.acts import Drip, HangUp, Moment, Raw, Reply, Reset, Stall, WebSocketClose, json_reply
+from reprieve.testing.acts import Answering, Drip, HangUp, Moment, Raw, Reply, Reset, Stall, WebSocketClose, json_reply
 from reprieve.testing.clock import FakeClock
 from reprieve.testing.failures import failure_of
 from reprieve.testing.mail import Answer, FlakySMTP, Phase
@@ -32,6 +32,7 @@ _HOME_OF |= dict.fromkeys(["Rig", "SenderSuite", "Trouble", "check_sender"], "se
 __all__ = [
     "UNRESOLVABLE_HOST",
     "Answer",
+    "Answering",
     "Certificate",
     "Drip",
     "FakeClock",

@@ -6,12 +6,12 @@ import json
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import UnionType
 
 
@@ -139,15 +139,22 @@ class WebSocketClose:
     reason: str = ""
 
 
-_CHOICES: Final = "Reply, Reset, HangUp, Stall, Drip, Raw, WebSocketClose or an HTTP status"
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """Do what a function makes of the request, once it is read: for upstreams that remember what they were sent."""
+
+    function: Callable[[Any], Act | int]
+
+
+_CHOICES: Final = "Reply, Reset, HangUp, Stall, Drip, Raw, WebSocketClose, Answering or an HTTP status"
 Break = Reset | HangUp | Stall
-Act = Reply | Reset | HangUp | Stall | Drip | Raw | WebSocketClose
+Act = Reply | Reset | HangUp | Stall | Drip | Raw | WebSocketClose | Answering
 
 
 def as_act(value: object) -> Act:
     """Take an act, or an HTTP status as short for a reply; anything else is refused with what would be right."""
     match value:
-        case Reply() | Reset() | HangUp() | Stall() | Drip() | Raw() | WebSocketClose():
+        case Reply() | Reset() | HangUp() | Stall() | Drip() | Raw() | WebSocketClose() | Answering():
             return value
         case bool():
             pass

@@ -13,6 +13,7 @@ from reprieve.errors import UsageError
 from reprieve.testing.acts import (
     OK,
     Act,
+    Answering,
     Break,
     Drip,
     HangUp,
@@ -196,6 +197,8 @@ class FlakyHTTP(Upstream):
             case WebSocketClose():
                 _close_websocket(wire, request, act)
                 return False
+            case Answering():
+                return self._perform(wire, request, as_act(act.function(request)))
             case _:
                 assert_never(act)
 
