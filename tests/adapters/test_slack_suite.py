@@ -2,51 +2,49 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from itertools import count
 
 from reprieve.senders import Slack
-from reprieve.testing import FlakyHTTP, HangUp, Rig, SenderSuite, Stall, Trouble, json_reply, replies
-from reprieve.testing.acts import OK
+from reprieve.testing import Answering, FlakyHTTP, HangUp, Rig, SenderSuite, Stall, Trouble, json_reply, replies
 
 CREDENTIAL = "xo" + "xb-" + "2" * 12 + "-" + "t" * 24
-POST, HISTORY = "/api/chat.postMessage", "/api/conversations.history"
-FAULTS = {Trouble.REFUSES: replies.slack.channel_not_found(), Trouble.DROPS: HangUp(), Trouble.SILENT: Stall()}
 
 
-class Workspace(FlakyHTTP):
-    """Keeps messages before it answers."""
+class Workspace:
+    """Keeps what is posted and shows it, or fails in one way."""
 
-    def __init__(self):
-        super().__init__()
-        self.messages, self.numbers = [], count(1)
+    def __init__(self, trouble):
+        self.trouble, self.messages, self.numbers = trouble, [], count(1)
 
     def arrived(self, token):
         return [body for body, message in self.messages if message["metadata"]["event_payload"]["token"] == token]
 
-    def _perform(self, wire, request, act):
-        if request.path == POST and act is not FAULTS[Trouble.REFUSES]:
-            message = json.loads(request.body) | {"ts": f"1700000000.{next(self.numbers):06}"}
-            self.messages.append((request.body, message))
-            act = json_reply({"ok": True, "channel": message["channel"], "ts": message["ts"]}) if act is OK else act
-        elif request.path == HISTORY and act is OK:
+    def answer(self, request):
+        if request.path == "/api/conversations.history":
             shown = [message for _, message in self.messages]
-            act = json_reply({"ok": True, "messages": shown, "has_more": False})
-        return super()._perform(wire, request, act)
+            hidden = self.trouble in {Trouble.HIDES, Trouble.SILENT}
+            return (
+                replies.slack.internal_error()
+                if hidden
+                else json_reply({"ok": True, "messages": shown, "has_more": False})
+            )
+        if self.trouble is Trouble.REFUSES:
+            return replies.slack.channel_not_found()
+        message = request.json() | {"ts": f"1700000000.{next(self.numbers):06}"}
+        self.messages.append((request.body, message))
+        well = json_reply({"ok": True, "channel": message["channel"], "ts": message["ts"]})
+        return {Trouble.DROPS: HangUp(), Trouble.SILENT: Stall()}.get(self.trouble, well)
 
 
 class TestSlack(SenderSuite):
     @contextmanager
     def provider(self, trouble):
-        with Workspace() as workspace:
-            if trouble in FAULTS:
-                workspace.always(FAULTS[trouble])
-            elif trouble is Trouble.HIDES:
-                workspace.always(replies.slack.internal_error(), path=HISTORY)
-            url = workspace.url("/api/")
+        with FlakyHTTP() as upstream:
+            workspace, url = Workspace(trouble), upstream.url("/api/")
+            upstream.always(Answering(workspace.answer))
             if trouble is Trouble.UNREACHABLE:
-                workspace.stop()
+                upstream.stop()
             yield Rig(
                 sender=lambda: Slack(CREDENTIAL, base_url=url),
                 recipient="slack:C024BE91L",

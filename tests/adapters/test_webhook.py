@@ -7,7 +7,6 @@ import base64
 import gc
 import hashlib
 import hmac
-import json
 import logging
 from datetime import timedelta
 
@@ -19,6 +18,7 @@ from reprieve.ports.sending import Message, Outgoing
 from reprieve.senders import Webhook
 from reprieve.testing import (
     UNRESOLVABLE_HOST,
+    Answering,
     Certificate,
     Drip,
     FlakyHTTP,
@@ -354,25 +354,22 @@ def test_an_error_and_the_log_show_the_host_and_none_of_the_credentials(flaky_ht
         assert credential not in told
 
 
-class Receiver(FlakyHTTP):
-    """Stores what is posted before it answers, one message a key; as the script says, or well."""
-
-    def __init__(self):
-        super().__init__()
-        self.stored = {}
-
-    def _perform(self, wire, request, act):
-        self.stored.setdefault(request.idempotency_key, []).append(json.loads(request.body)["text"])
-        return super()._perform(wire, request, act)
-
-
 @pytest.mark.spec("REV-9.2")
 @pytest.mark.parametrize("act", [500, Reset(), HangUp(), Stall()])
-def test_a_receiver_that_fails_after_it_stored_the_message_is_in_doubt_and_can_drop_the_second_by_its_key(act):
-    with Receiver() as receiver:
-        receiver.next(act)
-        sender = Webhook(allow_private=True, takes_key=3600.0)
-        _, phases = fail(sender, receiver.url("/hook"), timeout=IMPATIENT if act == Stall() else PATIENT)
-        assert phases[-1] is DURING
-        send(sender, outgoing(receiver.url("/hook")))
-        assert list(receiver.stored) == [TOKEN]
+def test_a_receiver_that_fails_after_it_stored_the_message_is_in_doubt_and_can_drop_the_second_by_its_key(
+    flaky_http, act
+):
+    stored = {}
+
+    def store(request):
+        first = request.idempotency_key not in stored
+        stored.setdefault(request.idempotency_key, request.body)
+        return act if first else json_reply({"id": "kept"})
+
+    flaky_http.always(Answering(store))
+    sender = Webhook(allow_private=True, takes_key=3600.0)
+    _, phases = fail(sender, flaky_http.url("/hook"), timeout=IMPATIENT if act == Stall() else PATIENT)
+    assert phases[-1] is DURING
+    assert send(sender, outgoing(flaky_http.url("/hook"))) == ["kept"]
+    assert list(stored) == [TOKEN]
+    assert {request.body for request in flaky_http.requests} == set(stored.values())

@@ -6,59 +6,54 @@ import base64
 from contextlib import contextmanager
 
 from reprieve.senders import Webhook
-from reprieve.testing import FlakyHTTP, HangUp, Reply, Rig, SenderSuite, Stall, Trouble, json_reply
-from reprieve.testing.acts import OK
+from reprieve.testing import Answering, FlakyHTTP, HangUp, Rig, SenderSuite, Stall, Trouble, json_reply
 
 SECRET = "whsec_" + base64.b64encode(b"k" * 32).decode()
 PASSWORD = "Basic " + base64.b64encode(b"us:" + b"p" * 20).decode()
 PATH = "/hook-" + "h" * 20
-FAULTS = {Trouble.REFUSES: Reply(422, "no"), Trouble.DROPS: HangUp(), Trouble.SILENT: Stall()}
 
 
-class Receiver(FlakyHTTP):
-    """Takes messages and tells of them."""
+class Receiver:
+    """Takes messages and tells of them, or fails in one way."""
 
-    def __init__(self):
-        super().__init__()
-        self.bodies = {}
+    def __init__(self, trouble):
+        self.trouble, self.bodies = trouble, {}
 
-    def _perform(self, wire, request, act):
-        if request.method == "POST":
-            refused = act is FAULTS[Trouble.REFUSES]
-            if not refused:
-                self.bodies.setdefault(request.idempotency_key, []).append(request.body)
-            act = json_reply({"id": f"r-{request.idempotency_key}"}, 202) if act is OK else act
-        elif act is OK:
+    def arrived(self, token):
+        return self.bodies.get(token, [])
+
+    def answer(self, request):
+        if request.method == "GET":
             token = request.path.rpartition("/")[2]
-            known = token in self.bodies
-            act = json_reply({"state": "received", "id": f"r-{token}"}) if known else Reply(404)
-        return super()._perform(wire, request, act)
+            if self.trouble in {Trouble.HIDES, Trouble.SILENT}:
+                return 503
+            return json_reply({"state": "received", "id": f"r-{token}"}) if self.arrived(token) else 404
+        if self.trouble is Trouble.REFUSES:
+            return 422
+        self.bodies.setdefault(request.idempotency_key, []).append(request.body)
+        well = json_reply({"id": f"r-{request.idempotency_key}"}, 202)
+        return {Trouble.DROPS: HangUp(), Trouble.SILENT: Stall()}.get(self.trouble, well)
 
 
 class Common(SenderSuite):
     """A receiver with all that webhooks can have."""
 
-    def options(self, receiver):
-        return {"takes_key": 3600.0, "status_url": receiver.url("/status/{token}")}
+    def options(self, upstream):
+        return {"takes_key": 3600.0, "status_url": upstream.url("/status/{token}")}
 
     @contextmanager
     def provider(self, trouble):
-        with Receiver() as receiver:
-            options = self.options(receiver)
-            if trouble is Trouble.HIDES:
-                receiver.always(503)
-                receiver.always(OK, path=PATH)
-            elif trouble in FAULTS:
-                receiver.always(FAULTS[trouble])
-            url = receiver.url(PATH)
+        with FlakyHTTP() as upstream:
+            receiver, url, options = Receiver(trouble), upstream.url(PATH), self.options(upstream)
+            upstream.always(Answering(receiver.answer))
             if trouble is Trouble.UNREACHABLE:
-                receiver.stop()
+                upstream.stop()
             yield Rig(
                 sender=lambda: Webhook(
                     secret=SECRET, headers={"Authorization": PASSWORD}, allow_private=True, **options
                 ),
                 recipient=url,
-                arrived=lambda token: receiver.bodies.get(token, []),
+                arrived=receiver.arrived,
                 secrets=(SECRET, PASSWORD, PATH),
             )
 
@@ -68,10 +63,10 @@ class TestWithKeyAndStatus(Common):
 
 
 class TestWithStatusOnly(Common):
-    def options(self, receiver):
-        return {"status_url": receiver.url("/status/{token}")}
+    def options(self, upstream):
+        return {"status_url": upstream.url("/status/{token}")}
 
 
 class TestWithNeither(Common):
-    def options(self, receiver):
+    def options(self, upstream):
         return {}
