@@ -49,9 +49,11 @@ _END: Final = _kept(sql.end(_ENDS), sql.log(_ENDS, "FROM changed AS g"))
 _ENDED: Final = sql.logged(_ENDS)
 _CORRECT: Final = _kept(sql.correct(_CORRECTIONS), sql.log(_CORRECTIONS, "FROM changed AS g", moved=1))
 _CORRECTED: Final = sql.logged(_CORRECTIONS, moved=1)
-_WAKE: Final = sql.wake(
-    "COALESCE(substring(q.waits_on FROM '^delivery:([0-9]{1,18})$')::bigint, q.job_id)", "FOR UPDATE SKIP LOCKED"
-)
+_NAMED: Final = "COALESCE(substring(q.waits_on FROM '^delivery:([0-9]{1,18})$')::bigint, q.job_id)"
+_WAKE: Final = f"""
+WITH settled AS MATERIALIZED ({sql.settled(_NAMED)} ORDER BY q.job_id FOR UPDATE SKIP LOCKED)
+UPDATE queue SET {sql.WAKEN} FROM settled WHERE queue.job_id = settled.job_id
+"""  # noqa: S608 - assembled from constants
 
 _MOMENTS: Final = frozenset(
     {"notified_at", "first_sent_at", "last_sent_at", "leased_until", "not_before", "created_at"}

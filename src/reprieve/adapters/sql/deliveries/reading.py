@@ -10,7 +10,7 @@ from sqlalchemy import and_, func, null, or_, select, text
 from reprieve.adapters.sql.deliveries.rows import record
 from reprieve.adapters.sql.deliveries.statements import RECORD
 from reprieve.adapters.sql.engine import Database
-from reprieve.adapters.sql.tables import dead_letters, deliveries, delivery_attempts, jobs, outcomes
+from reprieve.adapters.sql.tables import dead_letters, deliveries, delivery_attempts, outcomes
 from reprieve.core.lifecycle import CLOSED, DeliveryStatus, JobStatus
 from reprieve.ports.deliveries import DeliveryDetail
 from reprieve.ports.intents import DeliveryAttempt
@@ -39,19 +39,22 @@ _UNTOLD: Final = and_(
     deliveries.c.required,
     or_(deliveries.c.status != DeliveryStatus.SENT.value, deliveries.c.notified_at.is_(None)),
 )
-_ABANDONED: Final = or_(
-    jobs.c.id.is_(None),
-    outcomes.c.status.in_([JobStatus.CANCELLED.value, JobStatus.SKIPPED.value]),
-    and_(
+_ended: Final = outcomes.c.job_id == deliveries.c.job_id
+_ABANDONED: Final = (
+    select(deliveries.c.id)
+    .join(outcomes, _ended)
+    .where(outcomes.c.status.in_([JobStatus.CANCELLED.value, JobStatus.SKIPPED.value])),
+    select(deliveries.c.id)
+    .join(dead_letters, dead_letters.c.job_id == deliveries.c.job_id)
+    .join(outcomes, _ended)
+    .where(
         outcomes.c.status == JobStatus.DEAD_LETTER.value,
         dead_letters.c.state.in_(sorted(state.value for state in CLOSED)),
     ),
+    # Pruning and erasing take the body along. To look for each one's job would be to read all jobs.
+    select(deliveries.c.id).where(deliveries.c.body.is_(None)),
 )
-_FROM_JOBS: Final = (
-    deliveries.outerjoin(jobs, jobs.c.id == deliveries.c.job_id)
-    .outerjoin(outcomes, outcomes.c.job_id == deliveries.c.job_id)
-    .outerjoin(dead_letters, dead_letters.c.job_id == deliveries.c.job_id)
-)
+"""Whose job was cancelled or skipped; given up; pruned or erased."""
 
 
 class SqlDeliveryReader:
@@ -105,13 +108,16 @@ class SqlDeliveryReader:
         return [rows[delivery_id] for delivery_id in ids if delivery_id in rows]
 
     def abandoned(self, *, limit: int) -> Sequence[DeliveryRecord]:
-        """Pending ones, without bodies, whose job was cancelled, skipped or pruned, or its dead letter closed."""
-        return self._records(
-            select(*_BODILESS)
-            .select_from(_FROM_JOBS)
-            .where(_PENDING, _ABANDONED)
-            .order_by(deliveries.c.id)
-            .limit(limit)
+        """Pending ones that nobody will send: their job was cancelled, skipped or pruned, or its dead letter closed."""
+        with self._database.transaction() as connection:
+            found = {
+                delivery_id
+                for each in _ABANDONED
+                for delivery_id in connection.scalars(each.where(_PENDING).order_by(deliveries.c.id).limit(limit))
+            }
+        ids = sorted(found)[:limit]
+        return (
+            self._records(select(*_BODILESS).where(deliveries.c.id.in_(ids)).order_by(deliveries.c.id)) if ids else []
         )
 
     def unserved(self, job_id: int) -> Mapping[DeliveryStatus, int]:
@@ -143,9 +149,9 @@ def _due(now: float, senders: frozenset[str]) -> Sequence[Select[Any]]:
     )
     # Two statements, not one with OR: the index is in the order of the time.
     at_any_time, at_its_time = deliveries.c.not_before.is_(None), deliveries.c.not_before <= now
-    succeeded = and_(outcomes.c.job_id == deliveries.c.job_id, outcomes.c.status == JobStatus.SUCCEEDED.value)
+    succeeded = and_(_ended, outcomes.c.status == JobStatus.SUCCEEDED.value)
     return (
-        wanted.where(_UNSETTLED, at_any_time).order_by(deliveries.c.id),
+        wanted.where(_UNSETTLED, at_any_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(_UNSETTLED, at_its_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(UNPROVEN, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
         wanted.join(outcomes, succeeded).where(_PENDING, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),

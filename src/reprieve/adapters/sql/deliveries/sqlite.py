@@ -26,7 +26,8 @@ _CORRECT: Final = sql.correct(_CORRECTIONS)
 _LOG_CORRECTION: Final = sql.log(_CORRECTIONS, moved=1)
 _CORRECTED: Final = sql.logged(_CORRECTIONS, moved=1)
 _NAMES_A_JOB: Final = "length(q.waits_on) BETWEEN 10 AND 27 AND substr(q.waits_on, 10) NOT GLOB '*[^0-9]*'"
-_WAKE: Final = sql.wake(f"CASE WHEN {_NAMES_A_JOB} THEN CAST(substr(q.waits_on, 10) AS INTEGER) ELSE q.job_id END", "")
+_NAMED: Final = f"CASE WHEN {_NAMES_A_JOB} THEN CAST(substr(q.waits_on, 10) AS INTEGER) ELSE q.job_id END"
+_WAKE: Final = f"UPDATE queue SET {sql.WAKEN} WHERE job_id IN ({sql.settled(_NAMED)})"  # noqa: S608 - assembled from constants
 _PREPARE: Final = """
 INSERT INTO deliveries
   (job_id, changelist_id, recipient, review_version, sender, token, required, body, created_at, changed_at)

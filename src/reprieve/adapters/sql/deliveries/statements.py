@@ -44,7 +44,7 @@ _ENDS: Final = (
 _CORRECTIONS: Final = (
     DeliveryEvent.CONFIRM, DeliveryEvent.RESEND, DeliveryEvent.GIVE_UP, DeliveryEvent.HOLD, DeliveryEvent.LOOK,
 )  # fmt: skip
-IN_DOUBT: Final = "('sending', 'uncertain', 'reconciling', 'held')"
+_IN_DOUBT: Final = "('sending', 'uncertain', 'reconciling', 'held')"
 """What a job waits for."""
 
 
@@ -176,13 +176,13 @@ def logged(g: Given, *, moved: int = 0) -> str:
     """  # noqa: S608 - assembled from constants
 
 
-def wake(waited_for: str, lock: str) -> str:
-    """Make jobs ready that wait on the deliveries of a job, their own or another's, of which none is in doubt any more."""
+def settled(waited_for: str) -> str:
+    """Jobs that wait on the deliveries of a job, their own or another's, of which none is in doubt any more."""
     return f"""
-    UPDATE queue SET state = CASE WHEN crash + out_of_memory > 0 THEN 4 ELSE 0 END, waits_on = NULL
-    WHERE job_id IN (
-      SELECT q.job_id FROM queue AS q
-      WHERE q.state = 3 AND substr(q.waits_on, 1, 9) = 'delivery:' AND NOT EXISTS (
-        SELECT 1 FROM deliveries AS d WHERE d.job_id = {waited_for} AND d.status IN {IN_DOUBT})
-      ORDER BY q.job_id {lock})
+    SELECT q.job_id FROM queue AS q
+    WHERE q.state = 3 AND substr(q.waits_on, 1, 9) = 'delivery:'
+      AND NOT EXISTS (SELECT 1 FROM deliveries AS d WHERE d.job_id = {waited_for} AND d.status IN {_IN_DOUBT})
     """  # noqa: S608 - assembled from constants
+
+
+WAKEN: Final = "state = CASE WHEN crash + out_of_memory > 0 THEN 4 ELSE 0 END, waits_on = NULL"
