@@ -3,8 +3,10 @@
 import pytest
 from sqlalchemy import event
 
+from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
-from reprieve.core.lifecycle import DeliveryStatus, LetterState
+from reprieve.core.lifecycle import DeliveryStatus, JobStatus, LetterState
+from reprieve.ports.dead_letters import Verification
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import DeliveryAttempt, DeliveryRecord
 
@@ -201,7 +203,7 @@ def test_a_sweep_reads_nothing_that_is_settled(reader, rows):
             entries = [step for step in plan if "deliveries" in step and ("SCAN" in step.upper() or "SEARCH" in step)]
             assert entries, plan
             assert all("ix_deliveries_" in step or "USING INTEGER PRIMARY KEY" in step for step in entries), plan
-    assert len(looks) == 5
+    assert len(looks) == 7
 
 
 # --- what nobody will send
@@ -213,7 +215,7 @@ def test_what_is_pending_is_abandoned_when_its_job_has_ended_without_it(reader, 
     rows.queued(2)
     put(rows, 1)
     put(rows, 2, job_id=2)
-    put(rows, 3, job_id=404)
+    put(rows, 3, job_id=404, body=None)
     for number, status in enumerate(each for each in DeliveryStatus if each is not DeliveryStatus.PENDING):
         put(rows, 10 + number, status)
     expected = [1, 3] if outcome in {"cancelled", "skipped"} else [3]
@@ -244,3 +246,18 @@ def test_the_unserved_are_those_who_had_to_be_told_and_were_not(reader, rows):
     assert reader.unserved(1) == expected
     assert reader.unserved(2) == {DeliveryStatus.UNCERTAIN: 1}
     assert reader.unserved(404) == {}
+
+
+@pytest.mark.spec("CRIT-5.5")
+def test_a_replay_is_verified_only_when_everybody_was_told(rows):
+    rows.ended(1)
+    letter_id = rows.letter(1, "replayed")
+    letters = SqlDeadLetterReader(rows.url)
+    put(rows, 1, "sent")
+    put(rows, 2, "failed", required=False)
+    assert letters.verification(letter_id) == Verification(job_status=JobStatus.SUCCEEDED, undelivered=0)
+    put(rows, 3, "held")
+    put(rows, 4, "pending")
+    assert letters.verification(letter_id) == Verification(job_status=JobStatus.SUCCEEDED, undelivered=2)
+    assert not letters.verification(letter_id).passed
+    letters.close()

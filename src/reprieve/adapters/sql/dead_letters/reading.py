@@ -13,6 +13,7 @@ from reprieve.adapters.sql import views
 from reprieve.adapters.sql.dead_letters.figures import read_stats
 from reprieve.adapters.sql.dead_letters.groups import read_fingerprints, read_group, read_groups
 from reprieve.adapters.sql.dead_letters.pages import ROW, letter_row, read_page
+from reprieve.adapters.sql.deliveries.reading import read_unserved
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import campaign_members, campaigns, dead_letter_history, dead_letters, jobs
 from reprieve.core.canary import CampaignState, MemberState
@@ -81,8 +82,8 @@ class SqlDeadLetterReader:
         with self._database.transaction() as connection:
             job_id = connection.scalar(select(dead_letters.c.job_id).where(dead_letters.c.id == letter_id))
             job = None if job_id is None else _job(connection, job_id)
-            # There are no deliveries yet; those of the job that are not `notified` are counted here.
-            return Verification(job_status=None if job is None else job.status, undelivered=0)
+            unserved = {} if job_id is None else read_unserved(connection, job_id)
+            return Verification(job_status=None if job is None else job.status, undelivered=sum(unserved.values()))
 
     def groups(self, wanted: GroupFilter, *, now: float) -> Sequence[GroupRow]:
         """A page of groups; all that a row tells is of the pipeline, stage, class and category that were asked for."""

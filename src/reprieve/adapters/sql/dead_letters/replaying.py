@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from reprieve.adapters.sql.dead_letters.entries import tell, told_before
 from reprieve.adapters.sql.dead_letters.remedying import answer, cause_of, judge, look
 from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.adapters.sql.deliveries.resending import resend
 from reprieve.core.lifecycle import JobStatus, LetterState
 from reprieve.ports.intents import CODEC_JSON, QueueState, Refused
 
@@ -190,6 +191,7 @@ def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None
     yield Ask(_reopen(words), {"jobs": words.listed(turn.job.job_id for turn in turns)})
     rows = [(turn.job.job_id, turn.stage, turn.job.fence + 1, QueueState.READY.value) for turn in turns]
     yield Put(_enqueue(words), rows)
+    yield from resend(words, [turn.job.job_id for turn in turns], actor=order.actor, now=order.now)
     cause = cause_of(order.steps)
     values = {
         "ids": words.listed(turn.letter.letter_id for turn in turns), "campaign": order.campaign_id,
