@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent / "model"))
 
-from letters_audit import audit  # noqa: E402 - found only now
+from letters_audit import audit
+from letters_lab import Letters
 
 NOW = 1_700_000_000.0
 ALL_ROWS = {name: select(table).order_by(*table.primary_key.columns) for name, table in tables.metadata.tables.items()}
@@ -93,10 +94,13 @@ class Desk:
             audit(self.everything())
 
     def close(self) -> None:
-        for store in self._opened:
-            self.run(store.close())
-        self._runner.close()
-        self._engine.dispose()
+        try:
+            self.audit()
+        finally:
+            for store in self._opened:
+                self.run(store.close())
+            self._runner.close()
+            self._engine.dispose()
 
     def empty(self) -> None:
         """Begin anew, with the same ids."""
@@ -365,7 +369,6 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
         url = request.getfixturevalue("emptied")()
     desk = Desk(url)
     yield desk
-    desk.audit()
     desk.close()
 
 
@@ -374,7 +377,6 @@ def sqlite_desk(sqlite_url: str) -> Iterator[Desk]:
     """A desk at SQLite alone."""
     desk = Desk(sqlite_url)
     yield desk
-    desk.audit()
     desk.close()
 
 
@@ -383,7 +385,6 @@ def postgres_desk(emptied: Callable[[], str]) -> Iterator[Desk]:
     """A desk at PostgreSQL alone."""
     desk = Desk(emptied())
     yield desk
-    desk.audit()
     desk.close()
 
 
@@ -391,6 +392,18 @@ def postgres_desk(emptied: Callable[[], str]) -> Iterator[Desk]:
 def say() -> type[Reports]:
     """What a worker can say."""
     return Reports
+
+
+@pytest.fixture
+def lab(desk: Desk) -> Letters:
+    """Dead letters in any state, at each of the two stores."""
+    return Letters(desk, Reports)
+
+
+@pytest.fixture
+def postgres_lab(postgres_desk: Desk) -> Letters:
+    """The same at PostgreSQL alone."""
+    return Letters(postgres_desk, Reports)
 
 
 @pytest.fixture(scope="session")

@@ -74,7 +74,7 @@ def audit_jobs(rows: dict[str, list[dict[str, Any]]]) -> None:
         elif letter["replays"] == 0 or state in {LetterState.OPEN, LetterState.TRIAGED}:
             assert found in {"dead_letter", "cancelled", "skipped"}
         if found == "dead_letter":
-            assert state.dead or state is LetterState.DISCARDED
+            assert state.dead or state.closed
     assert set(status) >= {row["job_id"] for row in rows["dead_letters"] if row["state"] != "replaying"}
 
 

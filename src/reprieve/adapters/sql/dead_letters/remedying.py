@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reprieve.adapters.sql.dead_letters.entries import ENGINE, Path, move, tell, told_before
 from reprieve.adapters.sql.dead_letters.members import Members
@@ -46,7 +46,7 @@ def look(words: Words, ids: Iterable[int]) -> Talk[dict[int, Letter]]:
 
 
 def judge(
-    found: dict[int, Letter], wanted: Iterable[int], steps: Sequence[Step]
+    found: dict[int, Letter], wanted: Iterable[int], steps: Sequence[Step], *, replays: bool = True
 ) -> tuple[list[Judged], dict[int, Refused]]:
     """Which letters can take these steps, by the state they are in; why the others cannot."""
     paths: dict[LetterState, Judged | str] = {}
@@ -57,7 +57,7 @@ def judge(
             refused[letter_id] = Refused(letter_id=letter_id, state=None, why=f"there is no dead letter {letter_id}")
             continue
         if letter.state not in paths:
-            paths[letter.state] = _way(letter.state, steps)
+            paths[letter.state] = _way(letter.state, steps, replays=replays)
         way = paths[letter.state]
         if isinstance(way, str):
             refused[letter_id] = Refused(letter_id=letter_id, state=letter.state, why=way)
@@ -66,9 +66,19 @@ def judge(
     return [way for way in paths.values() if isinstance(way, Judged)], refused
 
 
-def _way(state: LetterState, steps: Sequence[Step]) -> Judged | str:
+_ENGINES: Final = frozenset({LetterEvent.RECOVER, LetterEvent.FAIL, LetterEvent.RELAPSE, LetterEvent.WITHDRAW})
+_REPLAYS: Final = frozenset({LetterEvent.REPLAY, LetterEvent.OVERRIDE})
+
+
+def _way(state: LetterState, steps: Sequence[Step], *, replays: bool) -> Judged | str:
+    events = [step.event for step in steps]
+    strays = [event for event in (events[:-1] if replays else events) if event in _ENGINES | _REPLAYS]
+    if replays and (not events or events[-1] not in _REPLAYS):
+        return "the last step of a replay is the replay"
+    if strays:
+        return f"{strays[0]} is not a step that is taken by itself"
     try:
-        return Judged(Path.of(state, [step.event for step in steps]), [])
+        return Judged(Path.of(state, events), [])
     except IllegalTransitionError as error:
         return str(error)
 
@@ -85,7 +95,7 @@ def remedy(words: Words, wanted: Remedy, tally: Tally, *, again: bool) -> Talk[R
     if again:
         done = yield from told_before(words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
     found = yield from look(words, ids)
-    judged, refused = judge(found, [each for each in ids if each not in done], wanted.steps)
+    judged, refused = judge(found, [each for each in ids if each not in done], wanted.steps, replays=False)
     for path, letters in judged:
         these = [letter.letter_id for letter in letters]
         yield from move(words, these, path, cause=cause_of(wanted.steps), now=wanted.now)
@@ -102,7 +112,7 @@ def answer(ids: Sequence[int], refused: dict[int, Refused]) -> Remedied:
     )
 
 
-_ENDS = {
+_ENDS: Final = {
     JobStatus.SUCCEEDED: (LetterEvent.RECOVER, MemberState.CONFIRMED),
     JobStatus.CANCELLED: (LetterEvent.WITHDRAW, MemberState.FAILED),
     JobStatus.SKIPPED: (LetterEvent.WITHDRAW, MemberState.FAILED),
