@@ -26,7 +26,7 @@ class Tally:
     def __init__(self) -> None:
         self._letters: Counter[tuple[int, str]] = Counter()
         self._deaths: Counter[tuple[int, int]] = Counter()
-        self._last_seen: dict[int, float] = {}
+        self._seen: dict[int, tuple[float, float]] = {}
 
     def came(self, group_id: int, state: str) -> None:
         """A letter is in this state now."""
@@ -45,15 +45,16 @@ class Tally:
     def died(self, group_id: int, at: float) -> None:
         """A job of this group was given up."""
         self._deaths[int(at // _HOUR), group_id] += 1
-        self._last_seen[group_id] = max(at, self._last_seen.get(group_id, at))
+        first, last = self._seen.get(group_id, (at, at))
+        self._seen[group_id] = (min(at, first), max(at, last))
 
     def write(self, words: Words) -> Talk[None]:
         """Write it all; nothing may follow in the transaction."""
-        if self._last_seen and words.locks:
-            yield Ask(_locked(words), {"ids": words.listed(self._last_seen)})
+        if self._seen and words.locks:
+            yield Ask(_locked(words), {"ids": words.listed(self._seen)})
         changes = sorted(self._letters.items())
         for statement, rows in (
-            (_seen(words), sorted(self._last_seen.items())),
+            (_seen(words), [(group_id, *times) for group_id, times in sorted(self._seen.items())]),
             # All of them, which takes every lock in its order; then those that have become fewer.
             (_more(words), [(*key, max(0, change)) for key, change in changes if change]),
             (_fewer(words), [(*key, -change) for key, change in changes if change < 0]),
@@ -71,8 +72,9 @@ def _locked(words: Words) -> str:
 @cache
 def _seen(words: Words) -> str:
     return f"""
-    UPDATE dead_letter_groups SET last_seen = {words.greatest}(last_seen, given.at)
-    FROM {words.each(group_id="bigint", at="moment")} WHERE dead_letter_groups.id = given.group_id
+    UPDATE dead_letter_groups
+    SET first_seen = {words.least}(first_seen, given.first), last_seen = {words.greatest}(last_seen, given.last)
+    FROM {words.each(group_id="bigint", first="moment", last="moment")} WHERE dead_letter_groups.id = given.group_id
     """  # noqa: S608 - assembled from constants
 
 
