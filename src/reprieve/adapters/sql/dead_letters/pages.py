@@ -154,7 +154,9 @@ class _Letters:
         if self.kinds:
             ranges = self._ranges().subquery()
             if (self.connection.scalar(select(func.sum(ranges.c.letters))) or 0) <= _WINDOW:
-                few = select(*_KEY).select_from(FROM_ROWS).where(dead_letters.c.state.in_(self.states), *self.kinds)
+                few = select(*_KEY).where(
+                    dead_letters.c.group_id.in_(self._groups()), dead_letters.c.state.in_(self.states)
+                )
                 return bounds.first(search.among(few.where(*bounds.conditions())), limit)
         found: Sequence[Key] = []
         size = _FIRST_WINDOW
@@ -181,8 +183,10 @@ class _Letters:
         return every.order_by(*bounds.ordered(*key)).limit(size).subquery("nearest")
 
     def _of_window(self, window: Subquery) -> Select[Any]:
-        groups = select(dead_letter_groups.c.id).where(*self.kinds)
-        return _keys(window).where(window.c.group_id.in_(groups)) if self.kinds else _keys(window)
+        return _keys(window).where(window.c.group_id.in_(self._groups())) if self.kinds else _keys(window)
+
+    def _groups(self) -> Select[Any]:
+        return select(dead_letter_groups.c.id).where(*self.kinds)
 
     def _ranges(self) -> Select[Any]:
         """The groups and states that have letters."""
