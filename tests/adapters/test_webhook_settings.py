@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+import reprieve
+from reprieve.app.redaction import forget_secrets
 from reprieve.errors import UsageError
 from reprieve.senders import Webhook
 
@@ -16,6 +18,18 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 def test_what_no_text_may_hold_can_be_asked_for():
     sender = Webhook(secret=SECRET, headers={"Authorization": "Bearer " + "s" * 24, "X-Tenant": "blue"})
     assert sender.secrets == (SECRET, "s" * 24)
+
+
+def test_a_pipeline_takes_the_credentials_of_its_senders_out_of_every_text():
+    credential = "correct-horse-" + "battery"
+    told = f"the receiver echoed {credential} to us"
+    assert reprieve.redact(told) == told
+    try:
+        reprieve.Pipeline("told", senders=[Webhook("keyed", headers={"X-Api-Key": credential, "X-Auth-Token": "abc"})])
+        assert credential not in reprieve.redact(told)
+        assert reprieve.redact("abc") == "abc"
+    finally:
+        forget_secrets("sender keyed")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import reprieve
 from reprieve.adapters.webhook.targets import is_public
@@ -62,6 +65,7 @@ def test_a_url_has_one_normal_form(url, normal):
         ("https://example.org\t.evil.example/", "visible characters"),
         ("https://example.org\\@evil.example/", "visible characters"),
         ("https://example.org/\x00", "visible characters"),
+        ("https://example.org/\ud800", "visible characters"),
         ("https://example.org/" + "a" * 2000, "at most 2000"),
         ("https://exa mple.org/", "visible characters"),
         ("https://-a.example/", "no name"),
@@ -124,6 +128,29 @@ def test_an_address_that_is_everybodys_is_taken(address):
 def test_an_address_in_another_spelling_is_refused_too(host):
     with pytest.raises(UsageError, match=r"not a public address|no IP address|network interface|no name"):
         Webhook().address(f"https://{host}/")
+
+
+PIECES = st.sampled_from(
+    ["example", "org", ".", "/", ":", "443", "@", "?", "#", "%", "%2f", "[", "]", "::1", "127", "0x7f", "ä", "ß", "。", "-", "_", "=", "&", "\\", "\n"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=30))
+@example("\ufeffexample.org")
+@example("127。0。0。1/")
+@example("①②⑦.0.0.1")
+def test_whatever_is_typed_is_refused_or_has_one_normal_form_that_is_ascii(text):
+    sender = Webhook()
+    try:
+        normal = sender.address(f"https://{text}")
+    except UsageError:
+        return
+    assert sender.address(normal) == normal
+    assert normal.isascii()
+    assert "@" not in urlsplit(normal).netloc
+    host = urlsplit(normal).hostname
+    assert host
+    assert not host.replace(".", "").isdigit() or is_public(ip_address(host))
 
 
 def test_plain_http_is_for_networks_of_ones_own():

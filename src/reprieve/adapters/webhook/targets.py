@@ -16,7 +16,7 @@ Address = IPv4Address | IPv6Address
 _LONGEST: Final = 2000
 _LONGEST_HOST: Final = 253
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
-_UNSEEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+_UNSEEN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\\ud800-\udfff]")
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _IN_PATH: Final = "/%:@!$&'()*+,;=~"
@@ -59,28 +59,34 @@ def origin_of(url: str) -> str:
 
 
 def _normal_host(name: str, *, allow_private: bool) -> str:
-    host = name.removesuffix(".")
+    host = (name if name.isascii() else _ascii(name)).removesuffix(".")
     labels = host.split(".")
     if ":" in host or _NUMBER.fullmatch(labels[-1]):
         # What ends in a number is an address to every resolver, however it is spelt (127.1, 0x7f.0.0.1).
-        try:
-            address = ip_address(host)
-        except ValueError:
-            raise UsageError("a webhook's address has a number for a host that is no IP address") from None
-        if getattr(address, "scope_id", None) is not None:
-            raise UsageError("a webhook's address names a network interface")
-        if not (allow_private or is_public(address)):
-            raise UsageError(not_public(str(address)))
-        return f"[{address}]" if isinstance(address, IPv6Address) else str(address)
-    if not host.isascii():
-        try:
-            host = idna.encode(host, uts46=True).decode()
-        except idna.IDNAError:
-            raise UsageError("a webhook's address has a host that is no name") from None
-        labels = host.split(".")
+        return _normal_address(host, allow_private=allow_private)
     if len(host) > _LONGEST_HOST or not all(_LABEL.fullmatch(label) for label in labels):
         raise UsageError("a webhook's address has a host that is no name")
     return host
+
+
+def _ascii(name: str) -> str:
+    """The name as resolvers know it; full stops and digits of other scripts become ours, so numbers are looked for after."""
+    try:
+        return idna.encode(name, uts46=True).decode()
+    except idna.IDNAError:
+        raise UsageError("a webhook's address has a host that is no name") from None
+
+
+def _normal_address(host: str, *, allow_private: bool) -> str:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        raise UsageError("a webhook's address has a number for a host that is no IP address") from None
+    if getattr(address, "scope_id", None) is not None:
+        raise UsageError("a webhook's address names a network interface")
+    if not (allow_private or is_public(address)):
+        raise UsageError(not_public(str(address)))
+    return f"[{address}]" if isinstance(address, IPv6Address) else str(address)
 
 
 def is_public(address: Address) -> bool:
