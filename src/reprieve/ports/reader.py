@@ -175,6 +175,7 @@ class Pruned:
 
     jobs: int
     kept_for_dead_letters: int
+    kept_for_deliveries: int = 0
     more: bool = False
     after: int = 0
     """Where to go on: the id of the last job that was looked at."""
