@@ -10,6 +10,7 @@ from sqlalchemy import and_, bindparam, delete, select, update
 
 from reprieve.adapters.sql import schema
 from reprieve.adapters.sql.dead_letters import keeping
+from reprieve.adapters.sql.deliveries.keeping import Told, chunks, prune_told, unsettled
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import (
     attempts,
@@ -28,16 +29,15 @@ from reprieve.errors import SchemaError, UsageError
 from reprieve.ports.reader import Pruned, SchemaView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy.engine import Connection
 
     from reprieve.ports.dead_letters import LettersPruned
 
 _OF_A_JOB: Final = (*(each.c.job_id for each in (memos, attempts, checkpoints, revisions, outcomes)), jobs.c.id)
-_AT_ONCE: Final = 500
 _NAMED: Final = 20
-"""Ids in one statement, and in one message."""
+"""Ids in one message."""
 
 
 class SqlKeeper:
@@ -52,7 +52,7 @@ class SqlKeeper:
         self._database.close()
 
     def prune(self, *, before: float, pipeline: str | None, limit: int, dry: bool, after: int = 0) -> Pruned:
-        """Of the next `limit` jobs that are over, remove those that ended before; never one whose dead letter is open."""
+        """Of the next `limit` jobs that are over, remove those that ended before; never one of which something is left to do."""
         # By id, and not by time: no index on the time has to be kept up for it with every job that ends.
         following = (
             select(outcomes.c.job_id, outcomes.c.finished_at, jobs.c.created_at, jobs.c.pipeline)
@@ -66,15 +66,21 @@ class SqlKeeper:
             rows = connection.execute(following).all()
             due = [row.job_id for row in rows if row.finished_at < before and pipeline in (None, row.pipeline)]
             pinned = _pinned(connection, due)
-            gone = [job_id for job_id in due if job_id not in pinned]
+            closed = [job_id for job_id in due if job_id not in pinned]
+            telling = unsettled(connection, closed)
+            gone = [job_id for job_id in closed if job_id not in telling]
             if not dry:
+                prune_told(connection, gone)
                 for column in _OF_A_JOB:
-                    for some in _chunks(gone):
+                    for some in chunks(gone):
                         connection.execute(delete(column.table).where(column.in_(some)))
         # What was submitted since cannot have ended before; the ids are in the order of submission, or nearly so.
         more = len(rows) == limit and any(row.created_at is None or row.created_at < before for row in rows)
         last = rows[-1].job_id if rows else after
-        return Pruned(jobs=len(gone), kept_for_dead_letters=len(due) - len(gone), more=more, after=last)
+        return Pruned(
+            jobs=len(gone), kept_for_dead_letters=len(due) - len(closed), kept_for_deliveries=len(closed) - len(gone),
+            more=more, after=last,
+        )  # fmt: skip
 
     def prune_letters(self, *, before: float, limit: int, dry: bool, after: int = 0) -> LettersPruned:
         """Of the next `limit` that are closed, reduce those that were closed before to a summary: texts and entries go."""
@@ -82,22 +88,27 @@ class SqlKeeper:
             return keeping.prune_letters(connection, before=before, limit=limit, dry=dry, after=after)
 
     def erase(self, subject: str, *, pipeline: str | None) -> int:
-        """Remove payloads, results and memos of a subject's jobs, which must be over; how many jobs it was."""
+        """Remove payloads, results and memos of a subject's jobs, which must be over, and whom they told; how many jobs it was."""
         with self._database.transaction() as connection:
             found = select(jobs.c.id, jobs.c.idempotency_key).where(jobs.c.id.in_(jobs_of_subject(subject, pipeline)))
             rows = connection.execute(found.order_by(jobs.c.id).with_for_update()).all()
             ids = [row.id for row in rows]
             _refuse_open(connection, ids)
+            told = Told(connection, ids, subject if pipeline is None else None)
+            if not told.job_ids and not ids:
+                return 0
+            # A name that comes back is like none before: the ids of jobs never come back.
+            digest = _digest_of(connection, salt=min([*ids, *told.job_ids]))
+            told.erase(digest)
             if not rows:
                 return 0
-            digest = _digest_of(connection, salt=ids[0])
             connection.execute(
                 update(jobs)
                 .where(jobs.c.id == bindparam("job"))
                 .values(payload=None, subject=digest(subject), idempotency_key=bindparam("new_key")),
                 [{"job": row.id, "new_key": digest(row.idempotency_key)} for row in rows],
             )
-            for some in _chunks(ids):
+            for some in chunks(ids):
                 connection.execute(update(outcomes).where(outcomes.c.job_id.in_(some)).values(result=None))
                 connection.execute(update(checkpoints).where(checkpoints.c.job_id.in_(some)).values(result=None))
                 connection.execute(update(revisions).where(revisions.c.job_id.in_(some)).values(payload=None))
@@ -130,7 +141,7 @@ def _pinned(connection: Connection, ids: Sequence[int]) -> set[int]:
 def _refuse_open(connection: Connection, ids: Sequence[int]) -> None:
     standing = [
         job_id
-        for some in _chunks(ids)
+        for some in chunks(ids)
         for job_id in connection.scalars(
             select(queue.c.job_id).where(queue.c.job_id.in_(some)).order_by(queue.c.job_id)
         )
@@ -151,7 +162,3 @@ def _digest_of(connection: Connection, *, salt: int) -> Callable[[str], str]:
         return "erased:" + hmac.new(bytes.fromhex(key), f"{salt}:{name}".encode(), hashlib.sha256).hexdigest()[:40]
 
     return digest
-
-
-def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
