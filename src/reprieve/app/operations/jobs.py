@@ -149,7 +149,7 @@ class JobOperations:
         dry: bool = False,
         tell: Callable[[Pruned], None] | None = None,
     ) -> Pruned:
-        """Remove jobs that ended more than so many seconds ago, but for those that an open dead letter needs.
+        """Remove jobs that ended more than so many seconds ago, but for those that an open dead letter or delivery needs.
 
         `tell` hears after each transaction what has been done so far.
         """
@@ -171,6 +171,7 @@ class JobOperations:
             total = Pruned(
                 jobs=total.jobs + done.jobs,
                 kept_for_dead_letters=total.kept_for_dead_letters + done.kept_for_dead_letters,
+                kept_for_deliveries=total.kept_for_deliveries + done.kept_for_deliveries,
                 more=done.more,
                 after=done.after,
             )

@@ -188,7 +188,7 @@ def prune(
     actor: Actor = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Remove jobs that ended long ago, with their results and attempts; never one whose dead letter is open.
+    """Remove jobs that ended long ago, with their results and attempts; never one that a dead letter or delivery needs.
 
     Removed in small transactions, so that workers go on meanwhile. A key that is removed can be submitted anew, and a
     subject starts again from any version: keep jobs for as long as duplicates can come.
@@ -204,6 +204,8 @@ def prune(
     kept = (
         f"; {count(done.kept_for_dead_letters, 'job')} kept for open dead letters" if done.kept_for_dead_letters else ""
     )
+    if done.kept_for_deliveries:
+        kept += f"; {count(done.kept_for_deliveries, 'job')} kept for deliveries that are not settled"
     say(f"{count(done.jobs, 'job')} {verb}{kept}")
 
 
