@@ -12,6 +12,7 @@ from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
 from reprieve.app.looking import Looks
+from reprieve.app.outbox.sweeping import Sweep, senders_of
 from reprieve.app.submitting import Item, Submission, chunks, intent_of, intents_of, replies_to
 from reprieve.app.waiting import Waiter
 from reprieve.app.worker import Worker, WorkerSettings
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from reprieve.core.failure import Failure
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
+    from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Reader
     from reprieve.ports.store import Store
@@ -50,6 +52,7 @@ class App:
         *,
         reader: Callable[[], Reader],
         letters: Callable[[], DeadLetterReader],
+        deliveries: Callable[[], DeliveryReader],
         keeper: Callable[[], Upkeep],
         isolator: Callable[[], Isolator] | None = None,
         clock: Clock | None = None,
@@ -58,8 +61,10 @@ class App:
         self._store = store
         self._clock = SystemClock() if clock is None else clock
         self._make_reader, self._make_letters, self._make_keeper = reader, letters, keeper
+        self._make_deliveries = deliveries
         self._make_isolator, self._may_override = isolator, may_override
         self._letters: DeadLetterReader | None = None
+        self._deliveries: DeliveryReader | None = None
         self._stack: AsyncExitStack | None = None
         self._journal: Journal | None = None
         self._waiter: Waiter | None = None
@@ -93,7 +98,7 @@ class App:
         for gone in tuple(self._working.values()):
             await gone.wait()
         stack, self._stack, self._journal = self._stack, None, None
-        self._operations = self._letters = None
+        self._operations = self._letters = self._deliveries = None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
 
@@ -121,6 +126,16 @@ class App:
         return self._letters
 
     @property
+    def deliveries(self) -> DeliveryReader:
+        """What can be looked up about deliveries."""
+        _ = self.journal
+        if self._deliveries is None:
+            self._deliveries = self._make_deliveries()
+            if self._stack is not None:
+                self._stack.callback(self._deliveries.close)
+        return self._deliveries
+
+    @property
     def operations(self) -> Operations:
         """What an operator can see and do."""
         journal = self.journal
@@ -135,7 +150,13 @@ class App:
                 return journal
 
             self._operations = Operations.over(
-                self._reader, self.letters, keeper, opened, clock=self._clock, may_override=self._may_override
+                self._reader,
+                self.letters,
+                self.deliveries,
+                keeper,
+                opened,
+                clock=self._clock,
+                may_override=self._may_override,
             )
         return self._operations
 
@@ -244,15 +265,23 @@ class App:
             raise UsageError("work needs a pipeline, or several")
         settings = WorkerSettings(concurrency=concurrency, lease=lease, grace=grace, poll=poll)
         steward = Steward(self.journal, self.letters, clock=self._clock)
-        async with self._worker(pipelines, settings, more=steward.has_more) as worker:
+        senders = senders_of(pipelines)
+        sweep = Sweep(self.journal, self.deliveries, senders, clock=self._clock)
+
+        async def more() -> bool:
+            return await steward.has_more() or (bool(senders) and await sweep.has_more())
+
+        async with self._worker(pipelines, settings, more=more) as worker:
             gone = self._working[worker] = asyncio.Event()
             try:
-                async with steward.beside():
+                async with steward.beside(), sweep.beside() if senders else nullcontext():
                     with _signals(worker) if signals else nullcontext():
                         await worker.work(until_idle=until_idle)
             finally:
                 del self._working[worker]
                 gone.set()
+                for sender in senders.values():
+                    await sender.close()
 
     @asynccontextmanager
     async def _worker(
