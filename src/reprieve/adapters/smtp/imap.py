@@ -32,12 +32,20 @@ def quoted(text: str) -> bytes:
     return f'"{escaped}"'.encode()
 
 
+class _Reading(asyncio.StreamReaderProtocol):
+    """Without the writer that streams come with, which closes its connection when it is let go of."""
+
+    def __init__(self) -> None:
+        self.reader = asyncio.StreamReader()
+        super().__init__(self.reader)
+
+
 @dataclass(slots=True)
 class Dialogue:
     """A connection to an IMAP server, one command at a time."""
 
     reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    transport: asyncio.WriteTransport
     number: int = 0
 
     async def greeting(self) -> None:
@@ -50,12 +58,12 @@ class Dialogue:
         """What the server says before it confirms a command; `then` is what it is to be told when it asks to go on."""
         self.number += 1
         tag = b"r%d" % self.number
-        self.writer.write(b" ".join((tag, *words)) + b"\r\n")
+        self.transport.write(b" ".join((tag, *words)) + b"\r\n")
         said: list[bytes] = []
         while len(said) < _MOST_LINES:
             line = await self._line()
             if line.startswith(b"+") and then is not None:
-                self.writer.write(then + b"\r\n")
+                self.transport.write(then + b"\r\n")
                 then = None
             elif line.startswith(tag + b" "):
                 if line[len(tag) + 1 :][:3].upper().rstrip() != b"OK":
@@ -68,14 +76,12 @@ class Dialogue:
     async def start_tls(self, host: str, context: ssl.SSLContext) -> None:
         """Encrypt from here on; what had been said in the clear is forgotten with its reader."""
         await self.command(b"STARTTLS")
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        transport = await loop.start_tls(self.writer.transport, protocol, context, server_hostname=host)
+        protocol = _Reading()
+        transport = await asyncio.get_running_loop().start_tls(self.transport, protocol, context, server_hostname=host)
         if transport is None:
             raise ImapError("the connection was closed during STARTTLS")
         protocol.connection_made(transport)
-        self.reader, self.writer = reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        self.reader, self.transport = protocol.reader, transport
 
     async def login(self, username: str, password: str) -> None:
         """Say who we are."""
@@ -99,10 +105,10 @@ class Dialogue:
 async def connected(host: str, port: int, tls: Tls, context: ssl.SSLContext | None) -> AsyncIterator[Dialogue]:
     """A dialogue with a server that has greeted, encrypted as asked for; closed at the end, whatever happened."""
     encrypted = trusting(context) if tls is Tls.IMPLICIT else None
-    reader, writer = await asyncio.open_connection(
-        host, port, ssl=encrypted, server_hostname=None if encrypted is None else host
+    transport, protocol = await asyncio.get_running_loop().create_connection(
+        _Reading, host, port, ssl=encrypted, server_hostname=None if encrypted is None else host
     )
-    dialogue = Dialogue(reader, writer)
+    dialogue = Dialogue(protocol.reader, transport)
     try:
         await dialogue.greeting()
         if tls is Tls.STARTTLS:
@@ -110,7 +116,7 @@ async def connected(host: str, port: int, tls: Tls, context: ssl.SSLContext | No
         yield dialogue
     finally:
         # Nothing is owed to the server, and nothing is worth waiting for.
-        dialogue.writer.transport.abort()
+        dialogue.transport.abort()
 
 
 def _shown(line: bytes) -> str:
