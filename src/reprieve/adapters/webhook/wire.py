@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -27,8 +28,9 @@ _BODY_SECONDS: Final = 2.0
 """How long to wait for the body of an answer whose status, which is what counts, is there."""
 _IDLE_SECONDS: Final = 2.0
 _REUSED: Final = 20
-_LEAVES: Final = "http11.send_request_headers.started"
 _NO_BODY: Final = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, TimeoutError)
+_leaving: ContextVar[Callable[[], None] | None] = ContextVar("leaving", default=None)
+"""To be called before the first byte of this task's request goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,6 @@ class Wire:
         leaving: Callable[[], None] = lambda: None,
     ) -> Reply:
         """Ask, and read the answer; `leaving` is called before the first byte of the request goes."""
-
-        async def trace(event: str, _: object) -> None:
-            if event == _LEAVES:
-                leaving()
-
         parts = urlsplit(url)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         length = [("content-length", str(len(body)))] if body else []
@@ -74,9 +71,10 @@ class Wire:
             httpcore2.URL(scheme=parts.scheme, host=parts.hostname or "", port=parts.port, target=target),
             headers=[("host", parts.netloc), *headers.items(), *length],
             content=body,
-            extensions={"trace": trace, "timeout": {"connect": timeout}},
+            extensions={"timeout": {"connect": timeout}},
         )
         deadline = asyncio.get_running_loop().time() + timeout
+        _leaving.set(leaving)
         try:
             async with asyncio.timeout_at(deadline):
                 response = await self._pool().handle_async_request(request)
@@ -159,7 +157,7 @@ async def _addresses(host: str, port: int) -> list[Address]:
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection that is closed also when its handshake is cancelled, which the library's own is not."""
+    """A connection that tells when a request leaves, and is closed also when its handshake is cancelled."""
 
     def __init__(self, plain: httpcore2.AsyncNetworkStream) -> None:
         self._plain = plain
@@ -171,7 +169,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         timeout: float | None = None,  # noqa: ASYNC109 - the library's own signature
     ) -> httpcore2.AsyncNetworkStream:
         try:
-            return await self._plain.start_tls(ssl_context, server_hostname, timeout)
+            return _Stream(await self._plain.start_tls(ssl_context, server_hostname, timeout))
         except BaseException:
             await self._plain.aclose()
             raise
@@ -180,6 +178,10 @@ class _Stream(httpcore2.AsyncNetworkStream):
         return await self._plain.read(max_bytes, timeout)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the same
+        leaving = _leaving.get()
+        if leaving is not None:
+            _leaving.set(None)
+            leaving()
         await self._plain.write(buffer, timeout)
 
     async def aclose(self) -> None:
