@@ -19,6 +19,7 @@ from reprieve.core.delivery import (
     after_look_up,
     assumed_phase,
     next_act,
+    wait_in_doubt,
 )
 from reprieve.core.lifecycle import (
     DELIVERY_TRANSITIONS,
@@ -128,6 +129,21 @@ def test_a_provider_that_never_says_is_asked_ever_more_rarely_and_then_a_person_
 )
 def test_a_failed_send_is_judged_by_how_far_it_got(error, phase, event):
     assert after_failed_send(classify(error), phase) is event
+
+
+@pytest.mark.spec("REV-7.1")
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("error", [Retryable("later"), Permanent("never")])
+def test_a_later_try_that_fails_takes_no_doubt_off_an_earlier_one(error, phase):
+    assert after_failed_send(classify(error), phase, doubted=True) is DeliveryEvent.DOUBT
+
+
+def test_a_doubt_waits_longer_with_every_send():
+    waits = [wait_in_doubt(attempts, 0.0) for attempts in range(1, 30)]
+    assert waits[0] == 0.0
+    assert waits == sorted(waits)
+    assert waits[-1] == 900.0
+    assert wait_in_doubt(1, 60.0) == 60.0
 
 
 @pytest.mark.parametrize(

@@ -142,11 +142,23 @@ def _is_dropped_twice(row: Standing, can: Capability, now: float) -> bool:
     return can.key_window is not None and first is not None and now < first + can.key_window * (1 - _MARGIN)
 
 
-def after_failed_send(failure: Failure, phase: Phase) -> DeliveryEvent:
-    """What a failed send means: judged by how far it got, not by the kind of exception."""
-    if phase is Phase.DURING:
+def after_failed_send(failure: Failure, phase: Phase, *, doubted: bool = False) -> DeliveryEvent:
+    """What a failed send means: judged by how far it got, not by the kind of exception.
+
+    An earlier try that was in doubt stays so, however surely this one was not processed.
+    """
+    if doubted or phase is Phase.DURING:
         return DeliveryEvent.DOUBT
     return DeliveryEvent.PUT_OFF if failure.retryable else DeliveryEvent.REFUSE
+
+
+IN_DOUBT: Final = frozenset({DeliveryStatus.SENDING, DeliveryStatus.UNCERTAIN, DeliveryStatus.RECONCILING})
+"""Where a send was begun of which nobody knows what came."""
+
+
+def wait_in_doubt(attempts: int, lag: float) -> float:
+    """Seconds before anything is done about a send in doubt: what the provider needs, and more each time it was sent."""
+    return max(lag, min(_FIRST_WAIT * 2.0 ** (attempts - 2), _LONGEST_WAIT) if attempts > 1 else 0.0)
 
 
 _NEVER_CONNECTED: Final = frozenset({ErrorClass.CONNECTION_REFUSED, ErrorClass.DNS_FAILURE})

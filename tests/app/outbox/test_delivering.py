@@ -144,6 +144,24 @@ def test_a_receiver_that_drops_a_second_one_with_the_same_key_gets_a_second_one(
         assert office.told() == {"ada": 1}
 
 
+@pytest.mark.spec("REV-7.1")
+@pytest.mark.parametrize("second", ["400", "429"])
+def test_a_second_one_that_is_refused_does_not_unmake_the_doubt_about_the_first(store_url, second):
+    with open_office(drops_second=True) as office:
+        office.next("ada", "take and 500", second)
+        pipeline = notifying(office, by_key(office), ["ada"])
+
+        async def main():
+            async with working(store_url, pipeline) as (app, job):
+                assert app.reader.job(job).status is JobStatus.SUCCEEDED
+                (row,) = app.deliveries.deliveries(DeliveryFilter(job_id=job))
+                log = [each.answer for each in app.deliveries.delivery(row.delivery_id).attempts]
+                assert log == ["doubt", "doubt", "accepted"]
+
+        run(main)
+        assert office.told() == {"ada": 1}
+
+
 def test_where_nothing_can_be_known_the_row_is_held_and_the_job_waits_for_a_person(store_url, office):
     office.next("ada", "take and drop")
     pipeline = notifying(office, by_nothing(office), ["ada", "ben"])

@@ -12,6 +12,7 @@ from reprieve.app.outbox.freezing import thaw
 from reprieve.app.redaction import redact
 from reprieve.core.classify import is_passage
 from reprieve.core.delivery import (
+    IN_DOUBT,
     Act,
     Found,
     Next,
@@ -21,6 +22,7 @@ from reprieve.core.delivery import (
     after_look_up,
     assumed_phase,
     next_act,
+    wait_in_doubt,
 )
 from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus, delivery_after
 from reprieve.ports.intents import Begin, Correct, DeliveryAttempt, End, Written
@@ -104,7 +106,8 @@ class Courier:
             async with asyncio.timeout(can.send_timeout):
                 notification_id = await sender.send(outgoing)
         except BaseException as exc:  # noqa: BLE001 - what was begun is ended, whatever ends it
-            return await self._failed(begun, exc, phases[-1] if phases else None, started, lag=can.lag)
+            phase = phases[-1] if phases else None
+            return await self._failed(begun, exc, phase, started, lag=can.lag, doubted=row.status in IN_DOUBT)
         attempt = self._attempt("send", begun, started, "accepted", notification_id=notification_id)
         accepted = End(
             delivery_id=row.delivery_id, fence=begun.fence, event=DeliveryEvent.ACCEPT, attempt=attempt,
@@ -113,7 +116,7 @@ class Courier:
         return Went(await self._end(begun, accepted))
 
     async def _failed(
-        self, row: DeliveryRecord, exc: BaseException, phase: Phase | None, started: float, *, lag: float
+        self, row: DeliveryRecord, exc: BaseException, phase: Phase | None, started: float, *, lag: float, doubted: bool
     ) -> Went:
         """Write down what a send came to that raised; what ends the process ends it after that."""
         passage = is_passage(exc)
@@ -121,9 +124,9 @@ class Courier:
         if phase is None:
             phase = Phase.DURING if failure is None else assumed_phase(failure)
         if failure is not None:
-            event = after_failed_send(failure, phase)
+            event = after_failed_send(failure, phase, doubted=doubted)
         else:
-            event = DeliveryEvent.DOUBT if phase is Phase.DURING else DeliveryEvent.PUT_OFF
+            event = DeliveryEvent.DOUBT if doubted or phase is Phase.DURING else DeliveryEvent.PUT_OFF
         said = "it was interrupted" if failure is None else failure.message
         error_class = None if failure is None else failure.error_class
         attempt = self._attempt("send", row, started, event.value, phase=phase, error_class=error_class, message=said)
@@ -144,7 +147,7 @@ class Courier:
     ) -> float | None:
         now = self._now()
         if event is DeliveryEvent.DOUBT:
-            return now + lag
+            return now + wait_in_doubt(row.attempts, lag)
         if event is not DeliveryEvent.PUT_OFF or self._backoff is None:
             return None
         asked = 0.0 if failure is None or failure.retry_after is None else failure.retry_after
