@@ -5,12 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-try:
-    import aiosmtplib
-except ImportError as _missing:
-    from reprieve.errors import ReprieveError
-
-    raise ReprieveError("mail needs aiosmtplib: pip install 'reprieve[mail]'") from _missing
+import aiosmtplib
 
 from reprieve.adapters.smtp.connections import Client, Connections, Envelope
 from reprieve.adapters.smtp.security import Tls, checked_login, checked_place, trusting
