@@ -118,16 +118,29 @@ class MailServer:
         """The mailbox, for look-ups."""
         from reprieve.adapters.smtp import Imap  # noqa: PLC0415 - only who asks for it pays for it
 
-        wanted = {"username": self.username, "password": self.password, "tls": "none", "lag": 0.0} | settings
-        return Imap(self.host, self.imap_port, **wanted)
+        wanted = {
+            "port": self.imap_port, "username": self.username, "password": self.password, "tls": "none", "lag": 0.0
+        } | settings  # fmt: skip
+        return Imap(self.host, **wanted)
 
-    def messages(self) -> list[Message]:
-        """All that is in the mailbox, read by another client than ours."""
+    def messages(self, token: str = "") -> list[Message]:
+        """What is in the mailbox, of one delivery or all, read by another client than ours."""
         with imaplib.IMAP4(self.host, self.imap_port, timeout=30) as client:
             client.login(self.username, self.password)
             client.select("INBOX", readonly=True)
-            _, found = client.fetch("1:*", "(BODY.PEEK[])")
+            _, numbers = client.search(None, "HEADER", "Message-ID", f'"<{token}"')
+            if not numbers[0]:
+                return []
+            _, found = client.fetch(numbers[0].replace(b" ", b",").decode(), "(BODY.PEEK[])")
         return [message_from_bytes(item[1], policy=policy.default) for item in found if isinstance(item, tuple)]
+
+    def empty(self) -> None:
+        """Take everything out of the mailbox."""
+        with imaplib.IMAP4(self.host, self.imap_port, timeout=30) as client:
+            client.login(self.username, self.password)
+            client.select("INBOX")
+            client.store("1:*", "+FLAGS", r"(\Deleted)")
+            client.expunge()
 
 
 @pytest.fixture(scope="session")
