@@ -30,13 +30,14 @@ def programs(*headings):
 def run(folder, *arguments):
     secret = "whsec_" + base64.b64encode(b"k" * 32).decode()
     environment = os.environ | {"WEBHOOK_SECRET": secret, "SLACK_TOKEN": "xo" + "xb-" + "3" * 20}
+    environment |= {"MAIL_PASSWORD": "m" * 12, "JOURNAL_PASSWORD": "j" * 12}
     command = [sys.executable, "-W", "error", *arguments]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
 
 
-@pytest.mark.parametrize("heading", ["Webhook", "Slack"])
+@pytest.mark.parametrize("heading", ["Mail", "Maildir", "Webhook", "Slack"])
 def test_a_sender_of_the_page_is_made(tmp_path, heading):
     (tmp_path / "page.py").write_text(programs(heading), encoding="utf-8")
     done = run(tmp_path, "page.py")
