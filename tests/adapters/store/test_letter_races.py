@@ -175,3 +175,32 @@ def test_a_burial_whose_new_group_is_being_made_by_somebody_else_uses_that(postg
     assert meanwhile(lab, lab.bury(lease), made) is Written.APPLIED
     (group,) = lab.desk.rows("dead_letter_groups")
     assert (group["signature"], lab.row(lab.of(lease.job_id))["group_id"]) == ("theirs", group["id"])
+
+
+@pytest.mark.parametrize("kind", ["remedy", "replay", "launch"])
+def test_a_letter_that_comes_to_be_while_others_are_waited_for_is_not_changed_by_who_does_not_hold_it(
+    postgres_lab, kind
+):
+    lab = postgres_lab
+    letter_id = lab.dead()
+    newcomer = letter_id + 1
+    said = {
+        "remedy": lambda: lab.remedying((letter_id, newcomer), LetterEvent.TRIAGE),
+        "replay": lambda: lab.replaying((letter_id, newcomer)),
+        "launch": lambda: lab.launching(lab.campaign((letter_id, newcomer)), 0, 0, 2),
+    }[kind]()
+    lab.desk.write("SELECT 1")  # nobody counts the newcomer
+    columns = (
+        "fence, group_id, signature, attempts, budget, pages, escalated, first_failure_at, last_failure_at, opened_at"
+    )
+    answer = meanwhile(
+        lab,
+        said,
+        "SELECT 1 FROM dead_letters FOR UPDATE",
+        f"INSERT INTO dead_letters (job_id, {columns}) SELECT 999, {columns} FROM dead_letters",
+    )
+    if kind == "launch":
+        assert answer == i.Launched(replayed=1, left_out=1)
+    else:
+        assert (answer.applied, answer.refused[0].why) == ((letter_id,), f"there is no dead letter {newcomer}")
+    assert lab.state(newcomer) is LetterState.OPEN

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, assert_never
 
 from reprieve.adapters.sql.dead_letters import burying, campaigning, remedying, replaying
+from reprieve.adapters.sql.dead_letters.hand import Hand
 from reprieve.adapters.sql.dead_letters.tally import Tally
 from reprieve.adapters.sql.dead_letters.words import POSTGRES, SQLITE, Ask, Put, rows_as_json
 from reprieve.ports import intents as i
@@ -67,9 +68,9 @@ def apply(words: Words, intents: Sequence[i.LetterIntent], *, again: bool) -> Ta
     mine = (yield from burying.hold(words, burials)) if burials else []
     letters = (yield from burying.letters_of(words, mine)) if mine else []
     members = yield from _members(words, others)
-    yield from _hold(
-        words, {*letters, *(letter_id for each in others for letter_id in _named(each)), *chain(*members.values())}
-    )
+    named = (letter_id for each in others for letter_id in _named(each))
+    held = yield from _hold(words, frozenset([*letters, *named, *chain(*members.values())]))
+    hand = Hand(words=words, tally=tally, held=held, again=again)
     written = (yield from burying.bury(words, mine, letters, tally)) if mine else {}
     if again and len(mine) < len(burials):
         stale = [each for each in burials if each.job_id not in written]
@@ -79,7 +80,7 @@ def apply(words: Words, intents: Sequence[i.LetterIntent], *, again: bool) -> Ta
         if isinstance(each, i.Bury):
             answers.append(written.get(each.job_id, Written.STALE))
         else:
-            answers.append((yield from _other(words, each, members, tally, again=again)))
+            answers.append((yield from _other(hand, each, members)))
     yield from tally.write(words)
     return answers
 
@@ -101,31 +102,30 @@ def _members(words: Words, others: Sequence[Other]) -> Talk[dict[i.Launch, list[
     return members
 
 
-def _hold(words: Words, letters: set[int]) -> Talk[None]:
-    """Keep others from changing these letters."""
-    if words.locks and letters:
-        yield Ask(_locked(words), {"ids": words.listed(letters)})
+def _hold(words: Words, letters: frozenset[int]) -> Talk[frozenset[int]]:
+    """Keep others from changing these letters; which there are. One that comes to be from now on is not held."""
+    if not words.locks or not letters:
+        return letters
+    return frozenset([row[0] for row in (yield Ask(_locked(words), {"ids": words.listed(letters)}))])
 
 
-def _other(
-    words: Words, intent: Other, members: Mapping[i.Launch, list[int]], tally: Tally, *, again: bool
-) -> Talk[Any]:
+def _other(hand: Hand, intent: Other, members: Mapping[i.Launch, list[int]]) -> Talk[Any]:
     answer: Any
     match intent:
         case i.Remedy():
-            answer = yield from remedying.remedy(words, intent, tally, again=again)
+            answer = yield from remedying.remedy(hand, intent)
         case i.Replay():
-            answer = yield from replaying.replay(words, intent, tally, again=again)
+            answer = yield from replaying.replay(hand, intent)
         case i.Settle():
-            answer = yield from remedying.settle(words, intent, tally)
+            answer = yield from remedying.settle(hand, intent)
         case i.Gather():
-            answer = yield from campaigning.gather(words, intent, again=again)
+            answer = yield from campaigning.gather(hand, intent)
         case i.Enlist():
-            answer = yield from campaigning.enlist(words, intent, again=again)
+            answer = yield from campaigning.enlist(hand, intent)
         case i.Steer():
-            answer = yield from campaigning.steer(words, intent, again=again)
+            answer = yield from campaigning.steer(hand, intent)
         case i.Launch():
-            answer = yield from campaigning.launch(words, intent, members.get(intent), tally, again=again)
+            answer = yield from campaigning.launch(hand, intent, members.get(intent))
         case _:
             assert_never(intent)
     return answer

@@ -18,7 +18,7 @@ from reprieve.ports.intents import Launched, Step
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reprieve.adapters.sql.dead_letters.tally import Tally
+    from reprieve.adapters.sql.dead_letters.hand import Hand
     from reprieve.adapters.sql.dead_letters.words import Talk, Words
     from reprieve.ports.intents import Enlist, Gather, Launch, Steer
 
@@ -54,15 +54,16 @@ def next_members(words: Words, wanted: Launch) -> Talk[list[int]]:
     return [row[0] for row in rows]
 
 
-def gather(words: Words, wanted: Gather, *, again: bool) -> Talk[int]:
+def gather(hand: Hand, wanted: Gather) -> Talk[int]:
     """Begin a campaign; its id."""
+    words = hand.words
     values: dict[str, Any] = {
         "state": CampaignState.GATHERING.value, "selection": wanted.selection, "fingerprint": wanted.fingerprint,
         "created_by": wanted.actor, "created_at": wanted.now, "changed_by": wanted.actor, "changed_at": wanted.now,
         "steps": _written(wanted.steps), "waves": json.dumps(wanted.waves), "rate": wanted.rate, "restart": wanted.restart,
         "stage": wanted.stage, "wave_at": wanted.now,
     }  # fmt: skip
-    if again:
+    if hand.again:
         rows = yield Ask(_gathered(words), {name: values[name] for name in ("created_by", "created_at", "selection")})
         if rows:
             return int(rows[0][0])
@@ -70,8 +71,9 @@ def gather(words: Words, wanted: Gather, *, again: bool) -> Talk[int]:
     return int(campaign_id)
 
 
-def enlist(words: Words, wanted: Enlist, *, again: bool) -> Talk[int]:
+def enlist(hand: Hand, wanted: Enlist) -> Talk[int]:
     """Write down members that are new, in their order."""
+    words = hand.words
     campaign = yield from _campaign(words, wanted.campaign_id)
     if campaign is None or campaign.state != CampaignState.GATHERING:
         return 0
@@ -83,15 +85,16 @@ def enlist(words: Words, wanted: Enlist, *, again: bool) -> Talk[int]:
         ((last,),) = yield Ask(_last_place(words), {"campaign": wanted.campaign_id})
         yield Put(_enlist(words), [(wanted.campaign_id, each, last + at) for at, each in enumerate(new, 1)])
         return len(new)
-    if not again:
+    if not hand.again:
         return 0
     # Whoever gathers does one after another: what an earlier try has added stands at the end.
     ((count,),) = yield Ask(_at_the_end(words), these)
     return int(count)
 
 
-def steer(words: Words, wanted: Steer, *, again: bool) -> Talk[bool]:
+def steer(hand: Hand, wanted: Steer) -> Talk[bool]:
     """Change a campaign's state, or take it to its next wave; whether it was as expected."""
+    words = hand.words
     values = {
         "campaign": wanted.campaign_id, "state": wanted.state.value, "actor": wanted.actor, "reason": wanted.reason,
         "now": wanted.now, "wave": wanted.wave,
@@ -99,18 +102,17 @@ def steer(words: Words, wanted: Steer, *, again: bool) -> Talk[bool]:
     expects = {f"expected_{state.name.lower()}": state in wanted.expects for state in CampaignState}
     if (yield Ask(_steer(words), {**values, **expects})):
         return True
-    return again and bool((yield Ask(_steered(words), values)))
+    return hand.again and bool((yield Ask(_steered(words), values)))
 
 
-def launch(
-    words: Words, wanted: Launch, members: Sequence[int] | None, tally: Tally, *, again: bool
-) -> Talk[Launched | None]:
+def launch(hand: Hand, wanted: Launch, members: Sequence[int] | None) -> Talk[Launched | None]:
     """Give these members their turn, if the campaign is where the caller believes; None: another launch gives it to them."""
+    words = hand.words
     campaign = yield from _campaign(words, wanted.campaign_id)
     if campaign is None:
         return None
     if (campaign.wave, campaign.launched) != (wanted.wave, wanted.launched):
-        return (yield from _launched_before(words, wanted, campaign)) if again else None
+        return (yield from _launched_before(words, wanted, campaign)) if hand.again else None
     if campaign.state != CampaignState.RUNNING or members is None:
         return None
     if not members:
@@ -119,7 +121,7 @@ def launch(
         steps=_read(campaign.steps), actor=campaign.created_by, now=wanted.now, restart=bool(campaign.restart),
         stage=campaign.stage, campaign_id=wanted.campaign_id,
     )  # fmt: skip
-    refused = yield from put_back(words, members, order, tally)
+    refused = yield from put_back(hand, members, order)
     turns = Members()
     for letter_id in members:
         state = MemberState.LEFT_OUT if letter_id in refused else MemberState.REPLAYING

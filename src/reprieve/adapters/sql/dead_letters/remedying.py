@@ -17,7 +17,7 @@ from reprieve.ports.intents import Refused, Remedied, Step
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reprieve.adapters.sql.dead_letters.tally import Tally
+    from reprieve.adapters.sql.dead_letters.hand import Hand
     from reprieve.adapters.sql.dead_letters.words import Talk, Words
     from reprieve.core.remedies import RootCause
     from reprieve.ports.intents import Remedy, Settle
@@ -39,9 +39,10 @@ class Judged(NamedTuple):
     letters: list[Letter]
 
 
-def look(words: Words, ids: Iterable[int]) -> Talk[dict[int, Letter]]:
-    """These letters as they are, which nobody can change meanwhile."""
-    rows = yield Ask(_look(words), {"ids": words.listed(ids)})
+def look(hand: Hand, ids: Iterable[int]) -> Talk[dict[int, Letter]]:
+    """Those of these letters that are held, as they are."""
+    words = hand.words
+    rows = yield Ask(_look(words), {"ids": words.listed(each for each in ids if each in hand.held)})
     return {row[0]: Letter(row[0], LetterState(row[1]), *row[2:]) for row in rows}
 
 
@@ -88,19 +89,20 @@ def cause_of(steps: Sequence[Step]) -> RootCause | None:
     return next((step.cause for step in reversed(steps) if step.cause is not None), None)
 
 
-def remedy(words: Words, wanted: Remedy, tally: Tally, *, again: bool) -> Talk[Remedied]:
+def remedy(hand: Hand, wanted: Remedy) -> Talk[Remedied]:
     """Take the steps, for all letters that are in one state at once."""
+    words = hand.words
     ids = tuple(dict.fromkeys(wanted.letters))
     done: set[int] = set()
-    if again:
+    if hand.again:
         done = yield from told_before(words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
-    found = yield from look(words, ids)
+    found = yield from look(hand, ids)
     judged, refused = judge(found, [each for each in ids if each not in done], wanted.steps, replays=False)
     for path, letters in judged:
         these = [letter.letter_id for letter in letters]
         yield from move(words, these, path, cause=cause_of(wanted.steps), now=wanted.now)
         yield from tell(words, these, path, wanted.steps, actor=wanted.actor, now=wanted.now)
-        tally.moved([letter.group_id for letter in letters], path.before, path.after)
+        hand.tally.moved([letter.group_id for letter in letters], path.before, path.after)
     return answer(ids, refused)
 
 
@@ -120,8 +122,9 @@ _ENDS: Final = {
 """What the end of a replayed job means for its letter, and for the campaign that replayed it."""
 
 
-def settle(words: Words, wanted: Settle, tally: Tally) -> Talk[int]:
+def settle(hand: Hand, wanted: Settle) -> Talk[int]:
     """Write down which replayed jobs are over."""
+    words = hand.words
     rows = yield Ask(_over(words), {"limit": wanted.limit})
     members = Members()
     for status, (event, member) in _ENDS.items():
@@ -133,7 +136,7 @@ def settle(words: Words, wanted: Settle, tally: Tally) -> Talk[int]:
         step = Step(event=event, note="", detail=json.dumps({"status": status.value}))
         yield from move(words, ids, path, cause=None, now=wanted.now)
         yield from tell(words, ids, path, [step], actor=ENGINE, now=wanted.now)
-        tally.moved([row[1] for row in ended], path.before, path.after)
+        hand.tally.moved([row[1] for row in ended], path.before, path.after)
         for letter_id, _, _, campaign_id in ended:
             if campaign_id is not None:
                 members.add(campaign_id, letter_id, member)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve.adapters.sql.dead_letters.entries import Path
+    from reprieve.adapters.sql.dead_letters.hand import Hand
     from reprieve.adapters.sql.dead_letters.remedying import Letter
-    from reprieve.adapters.sql.dead_letters.tally import Tally
     from reprieve.adapters.sql.dead_letters.words import Talk, Words
     from reprieve.ports.intents import Remedied, Replay, Revision, Step
 
@@ -76,23 +76,24 @@ class Turn:
     """Stages whose results and memos go."""
 
 
-def replay(words: Words, wanted: Replay, tally: Tally, *, again: bool) -> Talk[Remedied]:
+def replay(hand: Hand, wanted: Replay) -> Talk[Remedied]:
     """Replay what can be replayed; why the rest cannot."""
     ids = tuple(dict.fromkeys(wanted.letters))
     done: set[int] = set()
-    if again:
-        done = yield from told_before(words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
+    if hand.again:
+        done = yield from told_before(hand.words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
     order = Order(
         steps=wanted.steps, actor=wanted.actor, now=wanted.now, restart=wanted.restart, stage=wanted.stage,
         revision=wanted.revision,
     )  # fmt: skip
-    refused = yield from put_back(words, [each for each in ids if each not in done], order, tally)
+    refused = yield from put_back(hand, [each for each in ids if each not in done], order)
     return answer(ids, refused)
 
 
-def put_back(words: Words, ids: Sequence[int], order: Order, tally: Tally) -> Talk[dict[int, Refused]]:
+def put_back(hand: Hand, ids: Sequence[int], order: Order) -> Talk[dict[int, Refused]]:
     """Put the jobs of these letters back into the queue, with fresh budgets; those that were refused."""
-    found = yield from look(words, ids)
+    words = hand.words
+    found = yield from look(hand, ids)
     judged, refused = judge(found, ids, order.steps)
     legal = [letter for _, letters in judged for letter in letters]
     jobs = yield from _jobs(words, [letter.job_id for letter in legal], order) if legal else _nothing()
@@ -107,7 +108,9 @@ def put_back(words: Words, ids: Sequence[int], order: Order, tally: Tally) -> Ta
     if turns:
         yield from _forget(words, turns)
         number = (yield from _revise(words, turns[0], order)) if order.revision is not None else None
-        yield from _write(words, turns, order, number, tally)
+        yield from _write(words, turns, order, number)
+        for turn in turns:
+            hand.tally.moved([turn.letter.group_id], turn.path.before, LetterState.REPLAYING)
     return refused
 
 
@@ -187,7 +190,7 @@ def _revise(words: Words, turn: Turn, order: Order) -> Talk[int]:
     return int(number)
 
 
-def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None, tally: Tally) -> Talk[None]:
+def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None) -> Talk[None]:
     yield Ask(_reopen(words), {"jobs": words.listed(turn.job.job_id for turn in turns)})
     rows = [(turn.job.job_id, turn.stage, turn.job.fence + 1, QueueState.READY.value) for turn in turns]
     yield Put(_enqueue(words), rows)
@@ -202,8 +205,6 @@ def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None
         *first, last = order.steps
         last = replace(last, detail=_detail(last, stage, order, number))
         yield from tell(words, ids, path, [*first, last], actor=order.actor, now=order.now)
-    for turn in turns:
-        tally.moved([turn.letter.group_id], turn.path.before, LetterState.REPLAYING)
 
 
 def _alike(turns: Iterable[Turn]) -> Mapping[tuple[Path, str], list[int]]:
