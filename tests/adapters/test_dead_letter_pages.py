@@ -156,6 +156,14 @@ def test_each_filter_alone_is_kept_in_both_orders(reader, model, bounds):
         assert ids(all_pages(reader, wanted)) == found, wanted
 
 
+@pytest.mark.parametrize("kinds", [{}, {"stage": "llm"}])
+def test_each_text_is_found_whatever_its_case_and_nothing_that_only_looks_like_it(reader, model, bounds, kinds):
+    for text in TEXTS:
+        wanted = LetterFilter(text=text, limit=50, **kinds)
+        assert bool(expected(wanted, model)) is (text != "nowhere")
+        assert ids(all_pages(reader, wanted)) == expected(wanted, model), text
+
+
 def test_a_row_tells_all_there_is_to_tell(reader, rows):
     letter_id = rows.letter(7, "replaying", status_code=403, pages=True, escalated=True, cause="data", replays=2,
                             campaign_id=5, attempts=3, budget=4, first_failure_at=NOW, last_failure_at=NOW + 0.123456,
