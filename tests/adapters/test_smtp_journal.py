@@ -78,7 +78,7 @@ class Scripted:
                     continue
                 for each in self.answers.get(name, [b"@ BAD unknown"]):
                     if each is SILENCE:
-                        await asyncio.sleep(30)
+                        await reader.read()  # until the client has gone
                     if each is GONE:
                         return
                     writer.write((tag + each[1:] if each.startswith(b"@") else each) + b"\r\n")

@@ -126,9 +126,9 @@ def texts(draw):
     return "".join(chr(draw.randint(*draw.choice(chosen))) for _ in range(draw.randrange(300)))
 
 
-def test_two_thousand_random_subjects_and_bodies_arrive_as_they_were():
+def test_a_thousand_random_subjects_and_bodies_arrive_as_they_were():
     draw = random.Random(20)
-    for _ in range(2000):
+    for _ in range(1000):
         subject, text = texts(draw), texts(draw) + "\n" * draw.randrange(3) + texts(draw)
         content = composed(subject=subject, text=text)
         message = read(content)
