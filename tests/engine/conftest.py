@@ -48,9 +48,8 @@ def until(true: Callable[[], Any], what: str, *, within: float = LONG) -> Any:
 class Nursery:
     """A process that has loaded everything, from which workers are forked; tells how they end."""
 
-    def __init__(self) -> None:
-        program = [sys.executable, str(PROGRAMS / "engine_worker.py")]
-        self._popen = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, program: Path) -> None:
+        self._popen = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._heard = b""
         self._started: list[int] = []
         self.ended: dict[int, int] = {}
@@ -297,11 +296,23 @@ def sqlite_url(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def open_nursery() -> Iterator[Callable[[Path], Nursery]]:
+    """Makes nurseries of programs that are workers."""
+    made: list[Nursery] = []
+
+    def make(program: Path) -> Nursery:
+        made.append(Nursery(program))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def nursery(open_nursery: Callable[[Path], Nursery]) -> Nursery:
     """Where workers come from."""
-    made = Nursery()
-    yield made
-    made.close()
+    return open_nursery(PROGRAMS / "engine_worker.py")
 
 
 @pytest.fixture

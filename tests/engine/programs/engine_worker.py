@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import engine_pipelines
 import httpx  # noqa: F401 - so that the children have it
@@ -26,6 +26,11 @@ import reprieve.adapters.sql.schema
 import reprieve.adapters.sql.sqlite
 from reprieve.app.clock import SystemClock
 from reprieve.app.worker import recovery, worker
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    Work = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
 class JumpyClock(SystemClock):
@@ -60,7 +65,7 @@ async def work(url: str, options: dict[str, Any]) -> None:
                 return
 
 
-def become_worker(wanted: dict[str, Any]) -> None:
+def become_worker(wanted: dict[str, Any], work: Work) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     output = os.open(wanted["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     for number in (1, 2):
@@ -92,14 +97,15 @@ def reap(*_: object) -> None:
         os.write(1, f"ended {pid} {os.waitstatus_to_exitcode(status)}\n".encode())
 
 
-def main() -> None:
+def main(work: Work = work) -> None:
+    """Fork workers that do this, for ever."""
     signal.signal(signal.SIGCHLD, reap)
     for line in sys.stdin:
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         pid = os.fork()
         if pid == 0:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-            become_worker(json.loads(line))
+            become_worker(json.loads(line), work)
             return
         os.write(1, f"started {pid}\n".encode())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
