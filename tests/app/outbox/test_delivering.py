@@ -218,6 +218,59 @@ def test_who_can_never_be_told_stops_no_other_and_a_replay_serves_only_who_is_mi
     assert [office.tries.count(name) for name in ("ada", "ben", "cy")] == [1, 2, 1]
 
 
+@pytest.mark.spec("REV-6.3")
+def test_an_address_that_is_none_fails_alone(store_url, office):
+    pipeline = reprieve.Pipeline("notices", profile=QUICK, senders=[by_look_up(office)])
+
+    @pipeline.stage
+    async def notify(job: reprieve.Job[str]) -> int:
+        recipients = [office.url("/inbox/ada"), "https://evil\r\nX: y/\0", office.url("/inbox/ben")]
+        messages = [reprieve.Message(recipient=each, subject="s", text="t") for each in recipients]
+        return len((await reprieve.deliver(job, messages, via="hook")).sent)
+
+    async def main():
+        async with working(store_url, pipeline) as (app, job):
+            assert app.reader.job(job).status is JobStatus.DEAD_LETTER
+            letter = app.letters.letter(app.letters.letter_of(job))
+            assert (letter.row.error_class, letter.row.stage) == ("RECIPIENT_INVALID", "notify")
+            rows = app.deliveries.deliveries(DeliveryFilter(job_id=job))
+            assert sorted(row.status for row in rows) == ["failed", "sent", "sent"]
+            (failed,) = [row for row in rows if row.status == "failed"]
+            assert failed.recipient.startswith("invalid:")
+            assert failed.recipient.isprintable()
+            assert failed.attempts == 0
+
+    run(main)
+    assert office.told() == {"ada": 1, "ben": 1}
+
+
+@pytest.mark.spec("CRIT-5.5", "CRIT-5.4")
+def test_a_replay_with_a_corrected_address_tells_that_one_only_and_can_be_closed(store_url, office):
+    pipeline = reprieve.Pipeline("notices", profile=QUICK, senders=[by_look_up(office)])
+
+    @pipeline.stage
+    async def notify(job: reprieve.Job[list[str]]) -> int:
+        messages = [reprieve.Message(recipient=each, subject="s", text="t") for each in job.payload]
+        return len((await reprieve.deliver(job, messages, via="hook")).sent)
+
+    async def main():
+        async with reprieve.connect(store_url) as app, asyncio.timeout(40):
+            wrong, right = [office.url("/inbox/ada"), "ben"], [office.url("/inbox/ada"), office.url("/inbox/ben")]
+            job = (await app.submit(pipeline, wrong, subject="cl-1", version=1)).job_id
+            await app.work(pipeline, until_idle=True)
+            letters, letter = app.operations.dead_letters, app.letters.letter_of(job)
+            await letters.replay(
+                [letter], actor="eve", cause="data", evidence="a typing error", safe="told by key", payload=right,
+                pipeline=pipeline,
+            )  # fmt: skip
+            await app.work(pipeline, until_idle=True)
+            await letters.resolve([letter], actor="eve", note="ben has been told")
+            assert (await letters.show(letter)).row.state == "resolved"
+
+    run(main)
+    assert office.told() == {"ada": 1, "ben": 1}
+
+
 @pytest.mark.spec("REV-2.1")
 def test_the_same_version_again_tells_nobody_and_a_higher_one_tells_everybody(store_url, office):
     pipeline = notifying(office, by_look_up(office), ["ada"])

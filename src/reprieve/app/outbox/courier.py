@@ -232,14 +232,25 @@ class Courier:
             )
         return replace(ended, notification_id=None, notified_at=None) if status is DeliveryStatus.PENDING else ended
 
+    async def refuse(self, row: DeliveryRecord, reason: str) -> Went:
+        """It can be sent to nobody: fail it without a try."""
+        return Went(await self._settle(row, DeliveryEvent.GIVE_UP, "check", reason))
+
     async def _hold(self, row: DeliveryRecord, why: Next) -> DeliveryRecord:
         event = DeliveryEvent.GIVE_UP if row.status is DeliveryStatus.PENDING else DeliveryEvent.HOLD
-        attempt = self._attempt("sweep", row, self._now(), delivery_after(row.status, event).value, message=why.reason)
-        correct = Correct(delivery_id=row.delivery_id, fence=row.fence, event=event, attempt=attempt, reason=why.reason)
+        settled = await self._settle(row, event, "sweep", why.reason)
+        if settled is not row:
+            ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, why.reason)
+        return settled
+
+    async def _settle(self, row: DeliveryRecord, event: DeliveryEvent, kind: str, reason: str) -> DeliveryRecord:
+        """Without the provider, by what is known already; the same row where somebody else has changed it."""
+        after = delivery_after(row.status, event)
+        attempt = self._attempt(kind, row, self._now(), after.value, message=reason)
+        correct = Correct(delivery_id=row.delivery_id, fence=row.fence, event=event, attempt=attempt, reason=reason)
         if await self._journal.ask(correct) is not Written.APPLIED:
             return row
-        ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, why.reason)
-        return replace(row, status=delivery_after(row.status, event), fence=row.fence + 1, reason=why.reason)
+        return replace(row, status=after, fence=row.fence + 1, reason=reason)
 
     def _attempt(
         self,

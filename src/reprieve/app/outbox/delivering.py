@@ -6,9 +6,12 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from urllib.parse import quote
 
 from reprieve.app.outbox.courier import Courier, Went
 from reprieve.app.outbox.freezing import freeze, token_of
+from reprieve.app.redaction import redact
+from reprieve.core.failure import ErrorClass
 from reprieve.core.lifecycle import DeliveryStatus
 from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError, Wait
 from reprieve.ports.intents import Draft, Prepare
@@ -26,6 +29,8 @@ _LOG: Final = logging.getLogger("reprieve.outbox")
 _AT_ONCE: Final = 10
 """Recipients of one job that are served side by side."""
 _NAMED: Final = 3
+_LONGEST_RECIPIENT: Final = 500
+_LONGEST_REASON: Final = 1000
 WAITS_ON: Final = "delivery:"
 
 
@@ -70,12 +75,12 @@ async def deliver(
     changelist_id = job.subject if subject is None else subject
     review_version = job.version if version is None else version
     drafts = _drafts(messages, sender, changelist_id, review_version)
-    if not drafts:
+    if not drafts.rows:
         return Delivered(sent=())
     prepared = await desk.journal.ask(
         Prepare(
             job_id=desk.lease.job_id, fence=desk.lease.fence, changelist_id=changelist_id, review_version=review_version,
-            drafts=drafts, now=desk.now(),
+            drafts=drafts.rows, now=desk.now(),
         )
     )  # fmt: skip
     if not prepared.rows:
@@ -83,7 +88,7 @@ async def deliver(
     missing = {row.sender for row in prepared.rows} - set(desk.senders)
     if missing:
         raise UnknownNameError("sender of this pipeline", min(missing), tuple(desk.senders))
-    went = await _serve(desk, prepared.rows)
+    went = await _serve(desk, prepared.rows, drafts.nobodies)
     return _judge(job, went)
 
 
@@ -110,13 +115,26 @@ def _sender(desk: Desk, via: str | Sender) -> Sender:
     return known
 
 
-def _drafts(messages: Iterable[Message], sender: Sender, changelist_id: str, review_version: int) -> tuple[Draft, ...]:
-    """One for each recipient, in its one normal form."""
+@dataclass(frozen=True, slots=True)
+class _Drafts:
+    """A row to be for each recipient, in its one normal form; and why some of them are nobody."""
+
+    rows: tuple[Draft, ...]
+    nobodies: Mapping[str, str]
+
+
+def _drafts(messages: Iterable[Message], sender: Sender, changelist_id: str, review_version: int) -> _Drafts:
     drafts: dict[str, Draft] = {}
     first: dict[str, Message] = {}
+    nobodies: dict[str, str] = {}
     for message in messages:
         body = freeze(message)
-        recipient = sender.address(message.recipient)
+        try:
+            recipient = sender.address(message.recipient)
+        except UsageError as error:
+            # One address that is none stops nobody else: its row fails, and its job is a dead letter at the end.
+            recipient = f"invalid:{quote(message.recipient[:_LONGEST_RECIPIENT], safe='@', errors='replace')}"
+            nobodies[recipient] = redact(f"{ErrorClass.RECIPIENT_INVALID}: {error}")[:_LONGEST_REASON]
         plain = replace(message, recipient="")
         if first.setdefault(recipient, plain) != plain:
             raise UsageError("two messages of one delivery are for the same recipient, and differ")
@@ -124,10 +142,10 @@ def _drafts(messages: Iterable[Message], sender: Sender, changelist_id: str, rev
             recipient=recipient, sender=sender.name, token=token_of(changelist_id, recipient, review_version), body=body,
             required=message.required,
         )  # fmt: skip
-    return tuple(drafts.values())
+    return _Drafts(tuple(drafts.values()), nobodies)
 
 
-async def _serve(desk: Desk, rows: Sequence[DeliveryRecord]) -> list[Went]:
+async def _serve(desk: Desk, rows: Sequence[DeliveryRecord], nobodies: Mapping[str, str]) -> list[Went]:
     """Each recipient as far as it goes now; the failure of one stops no other."""
     courier = Courier(desk.journal, desk.now, profile=desk.profile)
     turn = asyncio.Semaphore(_AT_ONCE)
@@ -135,6 +153,8 @@ async def _serve(desk: Desk, rows: Sequence[DeliveryRecord]) -> list[Went]:
     async def one(row: DeliveryRecord) -> Went:
         async with turn:
             try:
+                if row.recipient in nobodies and row.status is DeliveryStatus.PENDING:
+                    return await courier.refuse(row, nobodies[row.recipient])
                 return await courier.advance(row, desk.senders[row.sender])
             except Exception as error:  # noqa: BLE001 - raised when the others have been served
                 return Went(row, error)
