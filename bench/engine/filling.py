@@ -39,15 +39,29 @@ SELECT n, {number}, 'stage_0', {number}, 'handler', true, {moment}, {moment}, 1,
 FROM numbers
 """
 
-LETTERS: Final = """
-INSERT INTO dead_letters (job_id, fence, pipeline, stage, error_class, category, fingerprint, signature, message, last_stack,
-  sanitized_context, failure, reason, policy, attempts, budget, status_code, pages, escalated, first_failure_at, last_failure_at,
-  opened_at)
-SELECT n, 5, 'bench', 'stage_0', 'UPSTREAM_5XX', 'upstream', {random}, 'the model answered N to request N',
-  'the model answered 503 to request ' || n, {stack}, {failure}, {failure}, 'budget spent', 'criticizer', 5, 5, 503, false, false,
-  {moment}, {moment}, {moment}
+GROUP: Final = """
+INSERT INTO dead_letter_groups (id, fingerprint, pipeline, stage, error_class, category, signature, first_seen, last_seen)
+SELECT n, {random}, 'bench', 'stage_0', 'UPSTREAM_5XX', 'upstream', 'the model answered N to request N', {moment}, {moment}
 FROM numbers
 """
+"""Each letter is of a group of its own: the most that there can be."""
+
+LETTERS: Final = """
+INSERT INTO dead_letters (id, job_id, fence, group_id, signature, status_code, attempts, budget, pages, escalated,
+  first_failure_at, last_failure_at, opened_at)
+SELECT n, n, 5, n, 'the model answered N to request N', 503, 5, 5, false, false, {moment}, {moment}, {moment} FROM numbers
+"""
+
+TEXTS: Final = """
+INSERT INTO dead_letter_texts (letter_id, message, last_stack, sanitized_context, failure, reason, policy)
+SELECT n, 'the model answered 503 to request ' || n, {stack}, {failure}, {failure}, 'budget spent', 'criticizer' FROM numbers
+"""
+
+COUNTS: Final = "INSERT INTO dead_letter_counts (group_id, state, letters) SELECT n, 'open', 1 FROM numbers"
+HOURS: Final = (
+    "INSERT INTO dead_letter_hours (hour, group_id, deaths) SELECT (1700000000 + n) / 3600, n, 1 FROM numbers"
+)
+DEAD: Final = (JOBS, BURIED, GROUP, LETTERS, TEXTS, COUNTS, HOURS)
 
 POSTGRESQL: Final = {
     "moment": "to_timestamp(1700000000 + n)",
@@ -71,7 +85,7 @@ def statements(finished: int, dead: int, words: dict[str, str]) -> list[str]:
     said = {"quoted_stack": f"'{stack}'", "quoted_short": "'{}'".format(stack[:400].replace('"', " "))}
     words = {name: expression.format(**said) for name, expression in words.items()}
     steps: list[tuple[str, int, int, dict[str, str]]] = [(each, 1, finished, {}) for each in (JOBS, OUTCOMES)]
-    steps += [(each, finished + 1, finished + dead, {}) for each in (JOBS, BURIED, LETTERS)]
+    steps += [(each, finished + 1, finished + dead, {}) for each in DEAD]
     for number in range(1, ATTEMPTS + 1):
         last = number == ATTEMPTS
         of_attempt = {
@@ -101,4 +115,5 @@ def fill(url: str, finished: int, dead: int) -> None:
     with psycopg.connect(url, autocommit=True) as server:
         for statement in statements(finished, dead, POSTGRESQL):
             server.execute(statement.encode())
-        server.execute("SELECT setval('jobs_id_seq', %s)", (finished + dead,))
+        for table in ("jobs", "dead_letters", "dead_letter_groups"):
+            server.execute(f"SELECT setval('{table}_id_seq', {finished + dead})".encode())

@@ -72,6 +72,10 @@ class Server(AbstractContextManager["Server"]):
             connection.execute("VACUUM ANALYZE")
         self._admin.execute("CHECKPOINT")
 
+    def size(self, name: str) -> int:
+        """Bytes of a database."""
+        return int(self.value("SELECT pg_database_size(%s)", name))
+
     def written(self) -> int:
         """Bytes of WAL since the beginning."""
         return int(self.value("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"))
