@@ -17,6 +17,7 @@ BENCHES = {
     "import": "importing",
     "engine": "engines",
     "growth": "growing",
+    "dead_letters": "dead_letters",
 }
 
 
