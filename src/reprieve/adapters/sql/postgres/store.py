@@ -61,7 +61,7 @@ _TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent) for ki
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
 _LONGEST_READ = 15.0
 """Seconds after which a server that neither answers nor breaks is given up."""
-_ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim, i.Begin, i.End)
+_ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim, i.Prepare, i.Begin, i.End)
 
 
 class PostgresStore:
