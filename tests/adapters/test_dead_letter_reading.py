@@ -211,6 +211,13 @@ def test_a_group_that_all_members_have_left_is_no_group(reader, rows):
     assert reader.groups(GroupFilter(), now=NOW) == []
 
 
+def test_a_group_whose_last_member_has_left_a_state_is_not_told_for_it(reader, rows):
+    rows.letter(1, "resolved")
+    rows.sql("INSERT INTO dead_letter_counts (group_id, state, letters) SELECT id, 'open', 0 FROM dead_letter_groups")
+    assert reader.groups(GroupFilter(states=frozenset({LetterState.OPEN})), now=NOW) == []
+    assert len(reader.groups(GroupFilter(states=frozenset({LetterState.RESOLVED})), now=NOW)) == 1
+
+
 def test_fingerprints_are_found_by_how_they_begin(reader, rows):
     for job_id, fingerprint in enumerate(("v1:ab", "v1:abc", "v1:AB", "v1:b", "v1:a%"), 1):
         rows.letter(job_id, fingerprint=fingerprint)
