@@ -94,6 +94,7 @@ def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits)
         i.Hold(**place, until=NOW, error_class="x", reason="x"),
         i.Close(**place),
         i.Probe(**place, until=NOW),
+        i.GiveBack(**place, until=NOW),
         i.Register(name="w", host="h", pid=1, stages=(), now=NOW, expires_at=NOW),
         i.Renew(worker_id=worker, now=NOW, expires_at=NOW),
         i.Leave(worker_id=404),

@@ -267,7 +267,11 @@ class Machine(RuleBasedStateMachine):
         assert answer == len(woken)
         self.agree()
 
-    @rule(place=PLACES, kind=st.sampled_from([i.Pause, i.Resume, i.Hold, i.Close, i.Probe]), opens=st.booleans())
+    @rule(
+        place=PLACES,
+        kind=st.sampled_from([i.Pause, i.Resume, i.Hold, i.Close, i.Probe, i.GiveBack]),
+        opens=st.booleans(),
+    )
     def change_a_stage(self, place: tuple[str, str], kind: type, opens: bool) -> None:  # noqa: FBT001 - as drawn
         about = {"pipeline": place[0], "stage": place[1], "now": self.now}
         gate = self.model.gates.get(place, Gate())
@@ -289,6 +293,11 @@ class Machine(RuleBasedStateMachine):
                 wanted = i.Close(**about)
                 expected = gate.opened_at is not None
                 after = Gate(paused_by=gate.paused_by) if expected else gate
+            case i.GiveBack:
+                until = gate.probe_until if opens and gate.probe_until is not None else self.now + 7
+                wanted = i.GiveBack(**about, until=until)
+                expected = gate.probe_until == until
+                after = replace(gate, probe_until=None) if expected else gate
             case _:
                 wanted = i.Probe(**about, until=self.now + 15)
                 free = gate.probe_until is None or gate.probe_until <= self.now

@@ -198,8 +198,9 @@ class Claims:
     async def probes(self) -> AsyncIterator[Lease]:
         """One job for each open breaker whose hold is over, if the fleet gives us the right to send it through."""
         gates, now = self._runner.gates, self._runner.now()
+        until = now + self._settings.lease
         for key in gates.to_probe(self._keys, now):
-            if self._stopping.is_set() or not await gates.probe(key, until=now + self._settings.lease, now=now):
+            if self._stopping.is_set() or not await gates.probe(key, until=until, now=now):
                 continue
             leases = await self.claim(1, probe=key)
             for lease in leases:
@@ -208,4 +209,4 @@ class Claims:
                 self._suspect_probe = key  # it has to be alone, which only the claiming loop can see to
                 self._wake.set()
             elif not leases:
-                await gates.give_back(key, now)
+                await gates.give_back(key, until=until, now=now)

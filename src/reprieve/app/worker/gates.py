@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from reprieve.core.breaker import Run, concerns, free, hold
-from reprieve.ports.intents import Close, Hold, Probe
+from reprieve.ports.intents import Close, GiveBack, Hold, Probe
 from reprieve.ports.reader import StageView
 
 if TYPE_CHECKING:
@@ -97,15 +97,11 @@ class Gates:
         self._set(key, probe_until=until)
         return await self._journal.ask(Probe(pipeline=key[0], stage=key[1], until=until, now=now))
 
-    async def give_back(self, key: Key, now: float) -> None:
+    async def give_back(self, key: Key, *, until: float, now: float) -> None:
         """There was nothing to try it with: the right goes back."""
         self._empty.add(key)
-        view = self._views[key]
         self._set(key, probe_until=None)
-        reason, error_class = view.reason or "outage", view.error_class or ""
-        await self._journal.ask(
-            Hold(pipeline=key[0], stage=key[1], until=now, error_class=error_class, reason=reason, now=now, opens=True)
-        )
+        await self._journal.ask(GiveBack(pipeline=key[0], stage=key[1], until=until, now=now))
 
     async def succeeded(self, key: Key, now: float) -> None:
         """The upstream answers: whatever was held because of it goes on."""

@@ -38,7 +38,7 @@ from reprieve.ports.intents.letters import (
     Steer,
     Step,
 )
-from reprieve.ports.intents.operating import Cancel, Cancelled, Close, Hold, Pause, Probe, Resume, Wake
+from reprieve.ports.intents.operating import Cancel, Cancelled, Close, GiveBack, Hold, Pause, Probe, Resume, Wake
 from reprieve.ports.intents.reporting import (
     AttemptRecord,
     Await,
@@ -86,6 +86,7 @@ __all__ = [
     "Enlist",
     "Finish",
     "Gather",
+    "GiveBack",
     "Hold",
     "Intent",
     "JobIntent",
@@ -135,7 +136,7 @@ __all__ = [
 LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
 DeliveryIntent = Prepare | Begin | End | Correct | WakeDelivered
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
-StageIntent = Pause | Resume | Hold | Close | Probe
+StageIntent = Pause | Resume | Hold | Close | Probe | GiveBack
 WorkerIntent = Register | Renew | Leave | Lost
 Intent = Submit | Claim | Promote | Wake | JobIntent | LetterIntent | DeliveryIntent | StageIntent | WorkerIntent
 Answer = (
@@ -153,7 +154,7 @@ Answer = (
     | int
     | bool
     | None
-)  # Register, Gather: the id; Probe: granted or not; Wake, Settle, Enlist: how many; Launch: None where it came too late; Pause, Resume, Hold, Close, Leave: whether anything changed; Lost: whether it is lost
+)  # Register, Gather: the id; Probe: granted or not; Wake, Settle, Enlist: how many; Launch: None where it came too late; Pause, Resume, Hold, Close, GiveBack, Leave: whether anything changed; Lost: whether it is lost
 
 ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Submit: (Submitted, KeyTaken, VersionTooLow),
@@ -165,7 +166,7 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Launch: (Launched, type(None)),
     Prepare: Prepared,
     **dict.fromkeys((Register, Wake, Settle, Gather, Enlist, WakeDelivered), int),
-    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, Leave, Lost, Steer), bool),
+    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, GiveBack, Leave, Lost, Steer), bool),
     **dict.fromkeys(
         (Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop, Begin, End, Correct),
         Written,

@@ -90,3 +90,14 @@ class Probe:
     until: float
     """When the right lapses, should its holder die."""
     now: float
+
+
+@value
+class GiveBack:
+    """There was nothing to send through: the right to probe goes back, and nothing else changes."""
+
+    pipeline: str
+    stage: str
+    until: float
+    """As it was asked for; a right that is somebody else's by now stays theirs."""
+    now: float

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 _STAGE_STATEMENTS = {
     i.Pause: sql.PAUSE, i.Resume: sql.RESUME, i.Hold: sql.HOLD, i.Close: sql.CLOSE, i.Probe: sql.PROBE,
+    i.GiveBack: sql.GIVE_BACK,
 }  # fmt: skip
 
 
 async def change_stage(cursor: Cursor, intents: list[i.StageIntent], again: bool) -> Sequence[bool]:  # noqa: FBT001 - a handler's shape
-    """Pause, resume, hold, close or probe; whether anything changed."""
+    """Pause, resume, hold, close, probe or not; whether anything changed."""
     answers = [False] * len(intents)
     # Stage by stage, so that two batches cannot lock each other out; of one stage in the order of saying.
     for place, each in sorted(enumerate(intents), key=lambda found: (found[1].pipeline, found[1].stage)):

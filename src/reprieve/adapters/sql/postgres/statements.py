@@ -242,6 +242,10 @@ UPDATE stages SET probe_until = to_timestamp(%(until)s::float8), changed_at = to
 WHERE pipeline = %(pipeline)s AND stage = %(stage)s AND opened_at IS NOT NULL AND NOT paused
   AND held_until <= to_timestamp(%(now)s::float8) AND (probe_until IS NULL OR probe_until <= to_timestamp(%(now)s::float8))
 """
+GIVE_BACK: Final = """
+UPDATE stages SET probe_until = NULL, changed_at = to_timestamp(%(now)s::float8)
+WHERE pipeline = %(pipeline)s AND stage = %(stage)s AND probe_until = to_timestamp(%(until)s::float8)
+"""
 
 REGISTER: Final = """
 INSERT INTO workers (name, host, pid, started_at, expires_at)

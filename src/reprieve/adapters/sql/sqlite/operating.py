@@ -44,10 +44,20 @@ UPDATE stages SET probe_until = :until, changed_at = :now
 WHERE pipeline = :pipeline AND stage = :stage AND opened_at IS NOT NULL AND NOT paused AND held_until <= :now
   AND (probe_until IS NULL OR probe_until <= :now)
 """
+_GIVE_BACK: Final = """
+UPDATE stages SET probe_until = NULL, changed_at = :now WHERE pipeline = :pipeline AND stage = :stage AND probe_until = :until
+"""
 _PROBED: Final = """
 SELECT 1 FROM stages WHERE pipeline = :pipeline AND stage = :stage AND probe_until = :until AND changed_at = :now
 """
-_CHANGES: Final = {i.Pause: _PAUSE, i.Resume: _RESUME, i.Hold: _HOLD, i.Close: _CLOSE, i.Probe: _PROBE}
+_CHANGES: Final = {
+    i.Pause: _PAUSE,
+    i.Resume: _RESUME,
+    i.Hold: _HOLD,
+    i.Close: _CLOSE,
+    i.Probe: _PROBE,
+    i.GiveBack: _GIVE_BACK,
+}
 _STAGES: Final = """
 SELECT pipeline, stage, paused, paused_by, reason, held_until, opened_at, error_class, probe_until, changed_at
 FROM stages ORDER BY pipeline, stage
@@ -77,7 +87,7 @@ WHERE id <> ? AND (expires_at <= ? OR lost_cause IS NOT NULL) ORDER BY id
 
 
 def change_stage(connection: sqlite3.Connection, intents: list[i.StageIntent], again: bool) -> Sequence[bool]:  # noqa: FBT001 - a handler's shape
-    """Pause, resume, hold, close or probe; whether anything changed."""
+    """Pause, resume, hold, close, probe or not; whether anything changed."""
     return [_change(connection, each, again=again) for each in intents]
 
 
