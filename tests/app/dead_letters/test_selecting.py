@@ -137,6 +137,42 @@ def test_a_group_that_grows_while_it_is_worked_on_is_taken_as_it_was(store_url, 
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({}, 5),
+        ({"error_class": "ODD"}, 3),
+        ({"error_class": "ODD", "stage": "notify", "pipeline": "orders", "category": "policy"}, 3),
+        ({"error_class": "ODD", "stage": "fetch"}, 0),
+        ({"text": "EVEN"}, 2),
+        ({"since": 0.0}, 5),
+        ({"before": 0.0}, 0),
+        ({"fingerprint": "ODD"}, 3),
+        ({"fingerprint": "ODD", "stage": "notify"}, 3),
+        ({"fingerprint": "ODD", "stage": "fetch"}, 0),
+        ({"states": frozenset({LetterState.DISCARDED})}, 1),
+        ({"error_class": "EVEN", "limit": 1}, 2),
+    ],
+)
+def test_it_is_counted_beforehand_how_many_will_be_changed(store_url, monkeypatch, wanted, expected):
+    monkeypatch.setattr(selecting, "_GROUPS", 1)
+    monkeypatch.setattr(selecting, "AT_ONCE", 2)
+
+    async def run():
+        async with opened(store_url) as shop:
+            *_, last = await shop.bury(*ORDERS, Order(6), trouble=by_number)
+            await shop.letters.discard(last, "no", actor="ada")
+            odd = (await shop.letters.list(LetterFilter(error_class="ODD")))[0].fingerprint
+            given = {name: odd if value == "ODD" and name == "fingerprint" else value for name, value in wanted.items()}
+            chosen = LetterFilter(**given)
+            assert await shop.letters.count(chosen, LetterEvent.ESCALATE) == expected
+            if not chosen.states:
+                done = await shop.letters.escalate(chosen, "all of them", actor="ada")
+                assert (len(done.applied), done.refused) == (expected, ())
+
+    asyncio.run(run())
+
+
 def test_several_ids_are_done_as_far_as_they_can_be(store_url):
     async def run():
         async with opened(store_url) as shop:
