@@ -4,6 +4,7 @@ import asyncio
 
 import psycopg
 import pytest
+from outbox_desk import accepted, begin, correct, prepare
 
 from reprieve.adapters.sql import schema
 from reprieve.core.policy import Cause
@@ -89,6 +90,8 @@ def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits)
         say.cancel(404),
         i.Promote(now=NOW),
         i.Wake(prefix="x", now=NOW),
+        i.WakeDelivered(now=NOW),
+        *[each(404) for each in (prepare, begin, accepted, correct)],
         i.Pause(**place, actor="ann", reason="x"),
         i.Resume(**place, actor="ann"),
         i.Hold(**place, until=NOW, error_class="x", reason="x"),
