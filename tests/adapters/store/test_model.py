@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from letters_model import LetterRules
 from store_model import Entry, Gate, Model
 
 from reprieve.core.lifecycle import JobStatus
@@ -43,7 +44,7 @@ def worker_of(row: dict[str, Any]) -> tuple[float, bool, Cause | None]:
     return row["expires_at"], row["stopping"], None if cause is None else Cause(cause)
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(LetterRules, RuleBasedStateMachine):
     """Hands the same intents to a store and to the model."""
 
     desk: Any
@@ -75,7 +76,7 @@ class Machine(RuleBasedStateMachine):
         columns = ("status", "status_code", "stage", "fence", "reason", "ended_by", "finished_at")
         assert {row["job_id"]: tuple(row[name] for name in columns) for row in rows["outcomes"]} == model.ended
         assert [(row["job_id"], row["fence"]) for row in rows["attempts"]] == model.attempts
-        assert [(row["job_id"], row["fence"]) for row in rows["dead_letters"]] == model.letters
+        self.agree_on_letters(rows)
         assert {(row["job_id"], row["stage"]): bytes(row["result"]) for row in rows["checkpoints"]} == model.results
         memos = {(row["job_id"], row["stage"], row["key"]): bytes(row["value"]) for row in rows["memos"]}
         assert memos == model.memos
@@ -87,7 +88,7 @@ class Machine(RuleBasedStateMachine):
     def both(self, intent: i.Intent, expected: Any) -> None:
         """The store answers as the model does; sent again after an unknown outcome, it answers the same and does nothing."""
         assert self.desk.do(intent) == expected
-        if expected in {Written.APPLIED, Written.CANCELLED} or (
+        if expected in {Written.APPLIED, Written.CANCELLED, Written.ESCALATED} or (
             isinstance(intent, i.Submit) and hasattr(expected, "job_id")
         ):
             again = self.desk.do(intent, again=True)
@@ -206,6 +207,7 @@ class Machine(RuleBasedStateMachine):
             values["counters"] = used
         if name in {"checkpoint", "finish", "complete", "retry", "remember"}:
             values["stage"] = stage
+        values |= {"started_at": self.now - 1, "finished_at": self.now} if name in {"checkpoint", "finish"} else {}
         if name in {"retry", "bury", "skip", "review"}:
             decision = {"retry": "retry", "bury": "dead_letter"}.get(name, "park")
             due = self.now + 10 if name == "retry" else None
@@ -217,7 +219,7 @@ class Machine(RuleBasedStateMachine):
             values |= {"run_at": self.now + 10, "opened_at": self.now - 1}
         if name == "bury":
             pipeline = entry.pipeline if entry else "review"
-            values["letter"] = self.say.letter(pipeline=pipeline, stage=stage, last_failure_at=self.now)
+            values |= self.death(data, values["attempt"], pipeline)
         if name in {"bury", "skip", "review"}:
             values["pause"] = data.draw(st.sampled_from([False, False, False, True]))
         if name == "release":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from letters_model import Letters
+
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Cancelled, QueueState, Written
 
@@ -67,11 +69,18 @@ class Model:
     queue: dict[int, Entry] = field(default_factory=dict)
     ended: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     attempts: list[tuple[int, int]] = field(default_factory=list)
-    letters: list[tuple[int, int]] = field(default_factory=list)
     results: dict[tuple[int, str], bytes] = field(default_factory=dict)
+    finished: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
     memos: dict[tuple[int, str, str], bytes] = field(default_factory=dict)
     gates: dict[tuple[str, str], Gate] = field(default_factory=dict)
     workers: dict[int, tuple[float, bool, Cause | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.letters = Letters(self)
+
+    def enqueue(self, job_id: int, stage: str, fence: int) -> None:
+        job = self.jobs[job_id]
+        self.queue[job_id] = Entry(job.pipeline, stage, job.priority, fence=fence)
 
     def gate(self, place: tuple[str, str]) -> Gate:
         return self.gates.setdefault(place, Gate())
@@ -183,6 +192,8 @@ class Model:
         if getattr(said, "pause", False):
             gate = self.gate((entry.pipeline, said.attempt.stage))
             gate.paused_by = gate.paused_by or "reprieve"
+        if name == "bury" and self.letters.bury(said):
+            return Written.ESCALATED
         return Written.CANCELLED if name == "checkpoint" and asked else Written.APPLIED
 
     def _write(self, name: str, said: Any, entry: Entry, at: float | None) -> None:
@@ -191,6 +202,7 @@ class Model:
         match name:
             case "checkpoint":
                 self.results[job_id, said.stage] = said.result
+                self.finished[job_id, said.stage] = (said.finished_at, said.started_at)
                 self.queue[job_id] = replace(
                     entry, stage=said.next_stage, counters=i.Counters(), alone=False, opened_at=said.finished_at
                 )
@@ -199,7 +211,6 @@ class Model:
                 self.end(job_id, "succeeded", said.stage, fence, None, None, ended)
             case "bury" | "skip":
                 dead = name == "bury"
-                self.letters += [(job_id, fence)] if dead else []
                 status, reason = ("dead_letter", said.letter.reason) if dead else ("skipped", said.attempt.error_class)
                 self.end(job_id, status, said.attempt.stage, fence, reason, None, at)
             case "review":
