@@ -16,6 +16,7 @@ _LEASE_COLUMNS: Final = (
 )
 
 # The worker's own row is locked against being given up meanwhile: what a worker claims after that would be nobody's.
+# No join has to find the rows of the queue, or those of the jobs: see `statements`.
 _CLAIM: Final = f"""
 WITH asked AS MATERIALIZED (
   SELECT id AS worker, to_timestamp(%(now)b) AS moment, %(probe)b::bool AS probe FROM workers
@@ -41,8 +42,9 @@ taken AS (
   UPDATE queue q
   SET state = 1, fence = q.fence + 1, worker_id = asked.worker, leased_at = moment, run_at = NULL, alone = false,
       opened_at = COALESCE(q.opened_at, moment)
-  FROM picked, asked WHERE q.job_id = picked.job_id
-  RETURNING {_LEASE_COLUMNS}, q.priority, picked.opened_at
+  FROM asked WHERE q.job_id = ANY(ARRAY(SELECT picked.job_id FROM picked))
+  RETURNING {_LEASE_COLUMNS}, q.priority,
+    (ARRAY(SELECT picked.opened_at FROM picked))[array_position(ARRAY(SELECT picked.job_id FROM picked), q.job_id)] AS opened_at
 ),
 suspicion AS (
   SELECT EXISTS (SELECT 1 FROM queue q JOIN free ON q.pipeline = free.pipeline AND q.stage = free.stage WHERE q.state = 4) AS any
@@ -50,7 +52,9 @@ suspicion AS (
 SELECT suspicion.any, t.job_id, t.fence, t.pipeline, t.stage, t.handler, t.crash, t.out_of_memory, t.lost_lease, t.deploy, t.alone,
        extract(epoch FROM t.opened_at)::float8, j.idempotency_key, j.payload, j.payload_type,
        extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
-FROM suspicion LEFT JOIN (taken t JOIN jobs j ON j.id = t.job_id) ON true
+FROM suspicion LEFT JOIN (
+  taken t CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = t.job_id LIMIT 1) j
+) ON true
 ORDER BY t.priority DESC, t.job_id
 """  # noqa: S608 - assembled from constants
 
@@ -92,7 +96,7 @@ WITH due AS MATERIALIZED (
   ORDER BY run_at LIMIT %(limit)b FOR UPDATE SKIP LOCKED
 ), made AS (
   UPDATE queue q SET state = CASE WHEN crash + out_of_memory > 0 THEN 4 ELSE 0 END, run_at = NULL
-  FROM due WHERE q.job_id = due.job_id RETURNING 1
+  WHERE q.job_id = ANY(ARRAY(SELECT due.job_id FROM due)) RETURNING 1
 )
 SELECT (SELECT count(*) FROM made),
        (SELECT extract(epoch FROM run_at)::float8 FROM queue

@@ -23,16 +23,7 @@ async def finish(cursor: Cursor, intents: list[i.Finish], again: bool) -> Sequen
     """End jobs that have succeeded, all in one statement."""
     await cursor.execute(
         sql.FINISH,
-        (
-            BigInts([each.job_id for each in intents]),
-            BigInts([each.fence for each in intents]),
-            Texts([each.stage for each in intents]),
-            Blobs([each.result for each in intents]),
-            Texts([each.result_type for each in intents]),
-            Ints([each.attempt for each in intents]),
-            Floats([each.started_at for each in intents]),
-            Floats([each.finished_at for each in intents]),
-        ),
+        _done(intents),
     )
     done = {row[0] for row in await cursor.fetchall()}
     if again and len(done) < len(intents):
@@ -46,21 +37,25 @@ async def checkpoint(cursor: Cursor, intents: list[i.Checkpoint], again: bool) -
     """Keep results and move jobs on, all in one statement."""
     await cursor.execute(
         sql.CHECKPOINT,
-        (
-            BigInts([each.job_id for each in intents]),
-            BigInts([each.fence for each in intents]),
-            Texts([each.stage for each in intents]),
-            Texts([each.next_stage for each in intents]),
-            Blobs([each.result for each in intents]),
-            Texts([each.result_type for each in intents]),
-            Ints([each.attempt for each in intents]),
-            Floats([each.started_at for each in intents]),
-            Floats([each.finished_at for each in intents]),
-        ),
+        {**_done(intents), "next_stages": Texts([each.next_stage for each in intents])},
     )
     done = {row[0]: Written.CANCELLED if row[1] else Written.APPLIED for row in await cursor.fetchall()}
     # After an unknown outcome the lease still stands under its fence: written again, to the same effect.
     return [done.get(each.job_id, Written.STALE) for each in intents]
+
+
+def _done(intents: Sequence[i.Finish] | Sequence[i.Checkpoint]) -> dict[str, list[Any]]:
+    """Stages that have succeeded, a column an array."""
+    return {
+        "job_ids": BigInts([each.job_id for each in intents]),
+        "fences": BigInts([each.fence for each in intents]),
+        "stages": Texts([each.stage for each in intents]),
+        "results": Blobs([each.result for each in intents]),
+        "result_types": Texts([each.result_type for each in intents]),
+        "attempts": Ints([each.attempt for each in intents]),
+        "started_at": Floats([each.started_at for each in intents]),
+        "finished_at": Floats([each.finished_at for each in intents]),
+    }
 
 
 async def retry(cursor: Cursor, intents: list[i.Retry], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape

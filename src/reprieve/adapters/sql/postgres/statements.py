@@ -1,7 +1,8 @@
 """The hot statements, in PostgreSQL's own words: each takes a whole batch as arrays, in one round trip.
 
 They run with nested loops forced (see `SESSION`): every one touches rows by key, and a planner that knows a queue only
-from when it was empty would read all of it.
+from when it was empty would read all of it. For the same reason no row is looked up by a join, whose order the planner
+chooses: with an empty queue in mind it reads the whole queue, and each time the whole batch. `= ANY(...)` leaves no choice.
 """
 
 from __future__ import annotations
@@ -67,37 +68,43 @@ made AS (
 SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
 """  # noqa: S608 - assembled from constants
 
-FINISH: Final = """
-WITH gone AS (
-  DELETE FROM queue q
-  USING unnest(%b::bigint[], %b::bigint[], %b::text[], %b::bytea[], %b::text[], %b::int[], %b::float8[], %b::float8[])
-    AS g(job_id, fence, stage, result, result_type, attempt, started_at, finished_at)
-  WHERE q.job_id = g.job_id AND q.fence = g.fence AND q.state = 1
-  RETURNING g.*
-)
-INSERT INTO outcomes (job_id, status, stage, fence, attempt, started_at, finished_at, result_type, result)
-SELECT job_id, 'succeeded', stage, fence, attempt, to_timestamp(started_at), to_timestamp(finished_at), result_type, result
-FROM gone RETURNING job_id
+# Where in the batch a row of the queue stands.
+_PLACE: Final = "array_position(%(job_ids)b::bigint[], q.job_id)"
+_MINE_OF_MANY: Final = f"""
+  q.job_id = ANY(%(job_ids)b::bigint[]) AND q.fence = (%(fences)b::bigint[])[{_PLACE}] AND q.state = 1
 """
 
-CHECKPOINT: Final = """
+FINISH: Final = f"""
+WITH gone AS (DELETE FROM queue q WHERE {_MINE_OF_MANY} RETURNING q.job_id)
+INSERT INTO outcomes (job_id, status, stage, fence, attempt, started_at, finished_at, result_type, result)
+SELECT job_id, 'succeeded', stage, fence, attempt, to_timestamp(started_at), to_timestamp(finished_at), result_type, result
+FROM unnest(%(job_ids)b::bigint[], %(fences)b::bigint[], %(stages)b::text[], %(results)b::bytea[], %(result_types)b::text[],
+    %(attempts)b::int[], %(started_at)b::float8[], %(finished_at)b::float8[])
+  AS g(job_id, fence, stage, result, result_type, attempt, started_at, finished_at)
+WHERE job_id = ANY(ARRAY(SELECT gone.job_id FROM gone))
+RETURNING job_id
+"""  # noqa: S608 - assembled from constants
+
+CHECKPOINT: Final = f"""
 WITH moved AS (
   UPDATE queue q
-  SET stage = g.next_stage, handler = 0, crash = 0, out_of_memory = 0, lost_lease = 0, deploy = 0, alone = false,
-      opened_at = to_timestamp(g.finished_at)
-  FROM unnest(%b::bigint[], %b::bigint[], %b::text[], %b::text[], %b::bytea[], %b::text[], %b::int[], %b::float8[], %b::float8[])
-    AS g(job_id, fence, stage, next_stage, result, result_type, attempt, started_at, finished_at)
-  WHERE q.job_id = g.job_id AND q.fence = g.fence AND q.state = 1
-  RETURNING g.*, q.cancel_requested
+  SET stage = (%(next_stages)b::text[])[{_PLACE}], handler = 0, crash = 0, out_of_memory = 0, lost_lease = 0, deploy = 0,
+      alone = false, opened_at = to_timestamp((%(finished_at)b::float8[])[{_PLACE}])
+  WHERE {_MINE_OF_MANY}
+  RETURNING q.job_id, q.cancel_requested
 ), kept AS (
   INSERT INTO checkpoints (job_id, stage, fence, attempt, started_at, finished_at, result_type, result)
-  SELECT job_id, stage, fence, attempt, to_timestamp(started_at), to_timestamp(finished_at), result_type, result FROM moved
+  SELECT job_id, stage, fence, attempt, to_timestamp(started_at), to_timestamp(finished_at), result_type, result
+  FROM unnest(%(job_ids)b::bigint[], %(fences)b::bigint[], %(stages)b::text[], %(results)b::bytea[], %(result_types)b::text[],
+      %(attempts)b::int[], %(started_at)b::float8[], %(finished_at)b::float8[])
+    AS g(job_id, fence, stage, result, result_type, attempt, started_at, finished_at)
+  WHERE job_id = ANY(ARRAY(SELECT moved.job_id FROM moved))
   ON CONFLICT (job_id, stage) DO UPDATE
   SET fence = excluded.fence, attempt = excluded.attempt, started_at = excluded.started_at,
       finished_at = excluded.finished_at, result_type = excluded.result_type, result = excluded.result
 )
 SELECT job_id, cancel_requested FROM moved
-"""
+"""  # noqa: S608 - assembled from constants
 
 ATTEMPT_COLUMNS: Final = (
     "stage", "number", "cause", "counted", "started_at", "ended_at", "worker_id", "decision", "reason", "error_class", "category",
