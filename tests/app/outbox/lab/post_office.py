@@ -5,30 +5,40 @@ from __future__ import annotations
 import json
 import threading
 from collections import defaultdict, deque
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+
+_TAKEN = frozenset({"ok", "take and drop", "take and 500", "stall"})
 
 
 class PostOffice:
     """What it has taken, by key; how it behaves next, by the last part of the path.
 
-    Acts on a message: `ok`, `drop` (nothing is taken), `take and drop`, `take and 500`, or a status: `400`, `429`, `503`.
-    Acts on a question: `ok`, `404` (it lies), `500`, `drop`.
+    Acts on a message: `ok`, `drop` (nothing is taken), `take and drop`, `take and 500`, `stall` (taken, no answer until
+    `release`), or a status: `400`, `429`, `503`. Acts on a question: `ok`, `404` (it lies), `500`, `drop`.
     """
 
     def __init__(self, *, drops_second: bool) -> None:
         self.drops_second = drops_second
         self.taken: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.tries: list[str] = []
+        self.heard: list[tuple[str, bytes]] = []
+        """Who, and the bytes of every message, taken or not."""
         self.questions: list[str] = []
         self.acts: dict[str, deque[str]] = defaultdict(deque)
         self.answers: deque[str] = deque()
         self.port = 0
         self.lock = threading.Lock()
+        self.arrived: Callable[[str], object] | None = None
+        """Called with who it is for while a message waits for its answer."""
+        self.says: Callable[[Mapping[str, str]], str] | None = None
+        """What an error answers, by the headers of the request."""
+        self.release = threading.Event()
 
     def url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -59,15 +69,21 @@ class _Handler(BaseHTTPRequestHandler):
         key = self.headers["Idempotency-Key"]
         with office.lock:
             office.tries.append(who)
+            office.heard.append((who, body))
             act = office.acts[who].popleft() if office.acts[who] else "ok"
-            if act in {"ok", "take and drop", "take and 500"} and not (office.drops_second and office.taken[key]):
+            if act in _TAKEN and not (office.drops_second and office.taken[key]):
                 office.taken[key].append({"who": who, "body": json.loads(body)})
-        if act in {"drop", "take and drop"}:
+        if office.arrived is not None:
+            office.arrived(who)
+        if act == "stall":
+            office.release.wait(30)
+        if act in {"drop", "take and drop", "stall"}:
             self._break_off()
         elif act == "ok":
             self._reply(200, {"id": f"po-{key[:8]}"})
         else:
-            self._reply(500 if act == "take and 500" else int(act), {"error": act})
+            said = act if office.says is None else office.says(self.headers)
+            self._reply(500 if act == "take and 500" else int(act), {"error": said})
 
     def do_GET(self) -> None:
         office, token = self.office, self.path.rpartition("/")[2]
@@ -86,7 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _break_off(self) -> None:
         self.close_connection = True
-        self.connection.shutdown(2)
+        with suppress(OSError):  # whoever sent it may be gone
+            self.connection.shutdown(2)
 
     def _reply(self, status: int, value: dict[str, str]) -> None:
         data = json.dumps(value).encode()
@@ -113,6 +130,7 @@ def open_office(*, drops_second: bool = False) -> Iterator[PostOffice]:
     try:
         yield office
     finally:
+        office.release.set()
         server.shutdown()
         thread.join()
         server.server_close()
