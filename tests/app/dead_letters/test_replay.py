@@ -280,3 +280,20 @@ def test_a_job_that_was_erased_cannot_be_replayed(store_url):
                 await shop.letters.replay(row.letter_id, actor="ada", **GATES)
 
     asyncio.run(run())
+
+
+@pytest.mark.spec("CRIT-5.6")
+def test_a_caller_who_runs_his_own_loop_raises_the_alert_too(store_url, caplog):
+    async def run():
+        async with opened(store_url) as shop:
+            job = await shop.app.submit(shop.pipeline, Order(1))
+            failure = reprieve.Permanent("no such country")
+            await shop.app.handle_item_failure(job.job_id, "agent", "fetch", failure)
+            (row,) = await shop.letters.list()
+            await shop.letters.replay(row.letter_id, actor="ada", **GATES)
+            await shop.app.handle_item_failure(job.job_id, "agent", "fetch", failure)
+            assert await shop.state(row.letter_id) is LetterState.ESCALATED
+
+    asyncio.run(run())
+    (alert,) = [record for record in caplog.records if record.name == "reprieve.alerts"]
+    assert "job 1 of orders" in alert.getMessage()

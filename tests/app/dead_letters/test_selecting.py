@@ -12,7 +12,6 @@ from reprieve.app.operations import selecting
 from reprieve.core.lifecycle import LetterEvent, LetterState
 from reprieve.errors import RefusedError, UnknownNameError, UsageError
 from reprieve.ports.dead_letters import GroupFilter, LetterFilter, LettersPruned
-from reprieve.wiring import open_operations
 
 ORDERS = [Order(number) for number in range(1, 6)]
 
@@ -274,13 +273,12 @@ def test_a_job_shows_its_dead_letter_as_it_is_by_now(store_url):
     async def run():
         async with opened(store_url) as shop:
             (letter,) = await shop.bury()
-            shop.mend()
             await shop.letters.replay(letter, actor="ada", **GATES)
+            jobs = shop.app.operations.jobs
             job_id = (await shop.letters.show(letter)).row.job_id
-            await shop.work()
-        async with open_operations(store_url) as operations:
-            detail = await operations.jobs.show(job_id)
-            assert (detail.dead_letter.letter_id, detail.dead_letter.state) == (letter, "replayed")
+            assert (await jobs.show(job_id)).dead_letter.state == "replaying"
+            await jobs.cancel(job_id, actor="ada")
+            assert (await jobs.show(job_id)).dead_letter.state == "discarded", "though no worker was there to settle it"
 
     asyncio.run(run())
 

@@ -198,10 +198,14 @@ def act(chosen: Chosen, event: LetterEvent, do: Act) -> None:
         if not _sure(chosen, event, meant):
             return
 
+    finished: list[Remedied] = []
+
     async def task(operations: Operations) -> tuple[Remedied, Sequence[LetterRow]]:
         letters = operations.dead_letters
-        with _progress(meant) as tell:
-            done = await do(letters, tell)
+        if not finished:  # the database may have been away just when what was done was to be looked at
+            with _progress(meant) as tell:
+                finished.append(await do(letters, tell))
+        (done,) = finished
         shown = done.applied[: _TOLD if meant is None else 1]
         return done, [(await letters.show(letter_id)).row for letter_id in shown]
 

@@ -117,37 +117,28 @@ def replay(  # noqa: PLR0913 - one parameter an option
         raise UsageError("--payload and --set do not go together: a whole payload, or single fields of it")
     who, patience = acting(actor), None if timeout is None else duration(timeout)
     given = None if payload is None else read_payload(payload)
+    finished: list[Remedied] = []
 
     async def task(operations: Operations) -> tuple[Remedied, Sequence[LetterDetail]]:
         letters = operations.dead_letters
-        pipeline, revised = None, given
-        if payload is not None or edits:
-            pipeline, before = await _before(operations, ids, home)
-            revised = edited(before, edits) if edits else given
-        done = await letters.replay(
-            ids, actor=who, cause=cause, evidence=evidence, safe=because or safe, override=override, note=note,
-            restart=from_start, stage=from_stage, pipeline=pipeline, payload=revised,
-        )  # fmt: skip
-        shown = [await letters.show(letter_id) for letter_id in done.applied]
+        if not finished:  # the database may have been away while the jobs were waited for
+            pipeline, revised = None, given
+            if payload is not None or edits:
+                pipeline, before = await _before(operations, ids, home)
+                revised = edited(before, edits) if edits else given
+            finished.append(
+                await letters.replay(
+                    ids, actor=who, cause=cause, evidence=evidence, safe=because or safe, override=override, note=note,
+                    restart=from_start, stage=from_stage, pipeline=pipeline, payload=revised,
+                )
+            )  # fmt: skip
+        (done,) = finished
         if wait:
-            await _over(operations, [detail.row.job_id for detail in shown], patience)
-            shown = [await letters.show(letter_id) for letter_id in done.applied]
-        return done, shown
+            await _over(operations, done.applied, patience)
+        return done, [await letters.show(letter_id) for letter_id in done.applied]
 
     done, details = operate(url, task)
-    if as_json:
-        jobs = [
-            {
-                "letter_id": each.row.letter_id,
-                "job_id": each.row.job_id,
-                "state": each.row.state,
-                "status": each.job_status,
-            }
-            for each in details
-        ]
-        say_json({"applied": done.applied, "refused": [refusal(each) for each in done.refused], "jobs": jobs})
-    else:
-        _tell(done, details, waited=wait)
+    _tell(done, details, waited=wait, as_json=as_json)
     if done.refused or (wait and any(each.job_status is not JobStatus.SUCCEEDED for each in details)):
         raise typer.Exit(1)
 
@@ -162,12 +153,13 @@ async def _before(operations: Operations, ids: Sequence[str], home: str | None) 
     return pipeline, None if data is None else json.loads(data)
 
 
-async def _over(operations: Operations, job_ids: Sequence[int], patience: float | None) -> None:
-    """Wait until these jobs are over, or need a person."""
+async def _over(operations: Operations, letter_ids: Sequence[int], patience: float | None) -> None:
+    """Wait until the jobs of these dead letters are over, or need a person."""
     import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
 
     screen = Console(stderr=True)
-    began, pause, left = time.monotonic(), _FIRST_LOOK, list(job_ids)
+    left = [(await operations.dead_letters.show(letter_id)).row.job_id for letter_id in letter_ids]
+    began, pause = time.monotonic(), _FIRST_LOOK
     with screen.status("waiting for a worker") as shown:
         while left:
             jobs = [(await operations.jobs.show(job_id)).job for job_id in left]
@@ -181,7 +173,15 @@ async def _over(operations: Operations, job_ids: Sequence[int], patience: float 
                 pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
-def _tell(done: Remedied, details: Sequence[LetterDetail], *, waited: bool) -> None:
+def _tell(done: Remedied, details: Sequence[LetterDetail], *, waited: bool, as_json: bool) -> None:
+    if as_json:
+        jobs = [
+            {"letter_id": row.letter_id, "job_id": row.job_id, "state": row.state, "status": each.job_status}
+            for each in details
+            for row in (each.row,)
+        ]
+        say_json({"applied": done.applied, "refused": [refusal(each) for each in done.refused], "jobs": jobs})
+        return
     for each in details:
         row = each.row
         if not waited:
