@@ -51,8 +51,8 @@ _CORRECT: Final = _kept(sql.correct(_CORRECTIONS), sql.log(_CORRECTIONS, "FROM c
 _CORRECTED: Final = sql.logged(_CORRECTIONS, moved=1)
 _NAMED: Final = "COALESCE(substring(q.waits_on FROM '^delivery:([0-9]{1,18})$')::bigint, q.job_id)"
 _WAKE: Final = f"""
-WITH settled AS MATERIALIZED ({sql.settled(_NAMED)} ORDER BY q.job_id FOR UPDATE SKIP LOCKED)
-UPDATE queue SET {sql.WAKEN} FROM settled WHERE queue.job_id = settled.job_id
+WITH settled AS MATERIALIZED ({sql.settled(_NAMED)} FOR UPDATE SKIP LOCKED)
+UPDATE queue SET {sql.WAKEN} WHERE job_id = ANY(ARRAY(SELECT settled.job_id FROM settled))
 """  # noqa: S608 - assembled from constants
 
 _MOMENTS: Final = frozenset(
@@ -61,11 +61,13 @@ _MOMENTS: Final = frozenset(
 _RECORD: Final = ", ".join(
     f"extract(epoch FROM d.{name})::float8" if name in _MOMENTS else f"d.{name}" for name in sql.RECORD
 )
-_SAME: Final = "d.changelist_id = g.changelist_id AND d.recipient = g.recipient AND d.review_version = g.review_version"
+_SAME: Final = """d.changelist_id = g.changelist_id AND d.recipient = g.recipient AND d.review_version = g.review_version
+  AND d.changelist_id = ANY(%b::text[])"""
 # A row without an id says that a job is held; rows that others are just committing are not seen, and looked for after.
 _PREPARE: Final = f"""
 WITH held AS MATERIALIZED (
   SELECT g.* FROM {_DRAFTS.table} JOIN queue q ON q.job_id = g.job_id AND q.fence = g.fence AND q.state = 1
+  WHERE q.job_id = ANY(%b::bigint[])
 ), made AS (
   INSERT INTO deliveries (job_id, changelist_id, recipient, review_version, sender, token, required, body, created_at, changed_at)
   SELECT job_id, changelist_id, recipient, review_version, sender, token, required = 1, body, to_timestamp(now), to_timestamp(now)
@@ -88,7 +90,9 @@ async def prepare(cursor: Cursor, intents: list[i.Prepare], again: bool) -> Sequ
     drafts = [draft for each in intents for draft in rows.of_drafts(each)]
     if not drafts:
         return [i.Prepared(rows=())] * len(intents)
-    await cursor.execute(_PREPARE, _arrays(sql.PREPARE_COLUMNS, drafts))
+    named = Texts(sorted({each.changelist_id for each in intents}))
+    held_by = BigInts(each.job_id for each in intents)
+    await cursor.execute(_PREPARE, [*_arrays(sql.PREPARE_COLUMNS, drafts), held_by, named])
     held: set[int] = set()
     found: dict[tuple[str, str, int], i.DeliveryRecord] = {}
     for row in await cursor.fetchall():
@@ -100,7 +104,7 @@ async def prepare(cursor: Cursor, intents: list[i.Prepare], again: bool) -> Sequ
     missing = [key for keys in mine.values() for key in keys if key not in found]
     if missing:
         names, recipients, versions = zip(*missing, strict=True)
-        await cursor.execute(_PREPARED, (Texts(names), Texts(recipients), Ints(versions)))
+        await cursor.execute(_PREPARED, (Texts(names), Texts(recipients), Ints(versions), named))
         found |= {(row[2], row[3], row[4]): rows.record(row) for row in await cursor.fetchall()}
     return [i.Prepared(rows=tuple([found[key] for key in mine.get(each.job_id, ())])) for each in intents]
 
@@ -151,7 +155,8 @@ async def _places(
 ) -> Iterable[int]:
     """Which of the rows a statement found or changed; they are handed over, and so locked, in the order of their ids."""
     order = sorted(range(len(given)), key=lambda place: given[place][0])
-    await cursor.execute(statement, _arrays(columns, [given[place] for place in order]))
+    ids = BigInts(given[place][0] for place in order)
+    await cursor.execute(statement, [*_arrays(columns, [given[place] for place in order]), ids])
     return [order[row[0] - 1] for row in await cursor.fetchall()]
 
 

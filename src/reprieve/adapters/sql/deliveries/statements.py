@@ -72,6 +72,10 @@ class Given:
         """Where a SELECT takes them from, beside another table."""
         return "" if self.table is None else f", {self.table}"
 
+    def among(self, column: str) -> str:
+        """The same once more, said of all rows at once: with empty tables in mind a planner would read all of one to join it."""
+        return "" if self.table is None else f"AND {column} = ANY(%b::bigint[])"
+
     @property
     def place(self) -> str:
         """Which of them it was."""
@@ -111,7 +115,7 @@ def begin(g: Given) -> str:
       lookups = CASE WHEN {sends} THEN 0 ELSE d.lookups END
     {g.source}
     WHERE d.id = {g["id"]} AND d.fence = {g["fence"]} AND (d.leased_until IS NULL OR d.leased_until <= {g["now"]})
-      AND {after} IS NOT NULL
+      AND {after} IS NOT NULL {g.among("d.id")}
     """  # noqa: S608 - assembled from constants
 
 
@@ -122,7 +126,7 @@ def begun(g: Given) -> str:
     return f"""
     SELECT {g.place} FROM deliveries AS d{g.beside}
     WHERE d.id = {g["id"]} AND d.fence = {g["fence"]} + 1 AND d.leased_until = {g["until"]}
-      AND d.status = CASE {g["event"]} {stands} END
+      AND d.status = CASE {g["event"]} {stands} END {g.among("d.id")}
     """  # noqa: S608 - assembled from constants
 
 
@@ -139,6 +143,7 @@ def end(g: Given) -> str:
       lookups = d.lookups + CASE WHEN d.status = 'reconciling' AND {g["event"]} = 'doubt' THEN 1 ELSE 0 END
     {g.source}
     WHERE d.id = {g["id"]} AND d.fence = {g["fence"]} AND d.leased_until IS NOT NULL AND {after} IS NOT NULL
+      {g.among("d.id")}
     """  # noqa: S608 - assembled from constants
 
 
@@ -155,7 +160,7 @@ def correct(g: Given) -> str:
       evidence = CASE WHEN {confirms} THEN {g["reason"]} WHEN NOT {clears} THEN d.evidence END
     {g.source}
     WHERE d.id = {g["id"]} AND d.fence = {g["fence"]} AND (d.leased_until IS NULL OR d.leased_until <= {g["ended_at"]})
-      AND {after} IS NOT NULL
+      AND {after} IS NOT NULL {g.among("d.id")}
     """  # noqa: S608 - assembled from constants
 
 
@@ -173,15 +178,17 @@ def logged(g: Given, *, moved: int = 0) -> str:
     SELECT {g.place} FROM delivery_attempts AS d{g.beside}
     WHERE d.delivery_id = {g["id"]} AND d.fence = {g["fence"]} + {moved} AND d.kind = {g["attempt_kind"]}
       AND d.actor = {g["attempt_actor"]} AND d.started_at = {g["started_at"]} AND d.ended_at = {g["ended_at"]}
+      {g.among("d.delivery_id")}
     """  # noqa: S608 - assembled from constants
 
 
 def settled(waited_for: str) -> str:
     """Jobs that wait on the deliveries of a job, their own or another's, of which none is in doubt any more."""
+    # The OFFSET keeps PostgreSQL from making a join of it, for which it might read all deliveries.
     return f"""
     SELECT q.job_id FROM queue AS q
-    WHERE q.state = 3 AND substr(q.waits_on, 1, 9) = 'delivery:'
-      AND NOT EXISTS (SELECT 1 FROM deliveries AS d WHERE d.job_id = {waited_for} AND d.status IN {_IN_DOUBT})
+    WHERE q.state = 3 AND q.waits_on IS NOT NULL AND substr(q.waits_on, 1, 9) = 'delivery:' AND NOT EXISTS (
+      SELECT 1 FROM deliveries AS d WHERE d.job_id = {waited_for} AND d.status IN {_IN_DOUBT} LIMIT 1 OFFSET 0)
     """  # noqa: S608 - assembled from constants
 
 
