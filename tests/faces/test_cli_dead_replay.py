@@ -1,13 +1,18 @@
 """`reprieve dead replay`, and what proves that it worked."""
 
+import asyncio
 import io
 import json
 import signal
 import subprocess
 import sys
+import threading
+import time
 
+import psycopg
 import pytest
 
+import reprieve
 from reprieve.errors import UsageError
 from reprieve.faces.cli.editing import edited
 
@@ -188,3 +193,39 @@ def test_single_fields_of_a_payload_are_set_and_the_rest_stays(payload, edit, ma
 def test_what_sets_nothing_is_refused(edit):
     with pytest.raises(UsageError):
         edited({"a": {"b": [1, 2]}}, [edit])
+
+
+def cut_off_then_work(url, review):
+    """Once the replay is in the queue, everybody loses the database for a moment; then somebody works."""
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    with psycopg.connect(url, autocommit=True) as looking:
+        while looking.execute("SELECT state FROM dead_letters").fetchone() != ("replaying",):
+            time.sleep(0.01)
+    with psycopg.connect(url.replace(f"/{name}?", "/postgres?"), autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+        time.sleep(0.5)
+        connection.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+
+    async def work():
+        async with reprieve.connect(url) as app:
+            await app.work(review, until_idle=True)
+
+    asyncio.run(work())
+
+
+def test_a_database_that_goes_away_while_a_replay_is_waited_for_is_waited_for_too(command, postgres_url, monkeypatch):
+    from reviews import review  # noqa: PLC0415 - there only now
+
+    monkeypatch.setenv("REPRIEVE_URL", postgres_url)
+    monkeypatch.setattr("reprieve.faces.cli.common._WAITS", (0.2, 0.4, 0.8))
+    command("submit", "review", '{"n": 13}')
+    command("work", "--until-idle", "--log-level", "error")
+    trouble = threading.Thread(target=cut_off_then_work, args=(postgres_url, review))
+    trouble.start()
+    done = command("dead", "replay", 1, *GATES, "--set", "n=5", "--wait", "--timeout", "30s")
+    trouble.join()
+    assert "trying again" in done.err
+    assert (done.code, done.out.splitlines()[0]) == (0, "dead letter 1: job 1 succeeded"), done.err
+    history = command("dead", "show", 1, "--json").json["history"]
+    assert [entry["event"] for entry in history].count("replay") == 1
