@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from reprieve.app.worker.crew import Crew
     from reprieve.app.worker.gates import Key
-    from reprieve.app.worker.running import Runner
+    from reprieve.app.worker.runner import Runner
     from reprieve.app.worker.settings import WorkerSettings
     from reprieve.ports.intents import Lease
     from reprieve.ports.reader import StageView

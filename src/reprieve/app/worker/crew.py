@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from reprieve.app.worker.gates import Key
-    from reprieve.app.worker.running import Runner, Why
+    from reprieve.app.worker.runner import Runner
+    from reprieve.app.worker.running import Why
     from reprieve.ports.intents import Lease
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reprieve.app.pipeline import Pipeline
-    from reprieve.app.worker.running import Runner
+    from reprieve.app.worker.runner import Runner
     from reprieve.core.policy import Profile
     from reprieve.ports.intents import Lease, LostWorker
 

@@ -15,7 +15,8 @@ from reprieve.app.worker.claiming import Claims
 from reprieve.app.worker.crew import Crew
 from reprieve.app.worker.gates import Gates
 from reprieve.app.worker.recovery import HOST, take_over
-from reprieve.app.worker.running import Runner, Why
+from reprieve.app.worker.runner import Runner
+from reprieve.app.worker.running import Why
 from reprieve.app.worker.time import StoreTime
 from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Leave, Register, Renew, Wake
