@@ -61,13 +61,19 @@ _MOMENTS: Final = frozenset(
 _RECORD: Final = ", ".join(
     f"extract(epoch FROM d.{name})::float8" if name in _MOMENTS else f"d.{name}" for name in sql.RECORD
 )
-_SAME: Final = """d.changelist_id = g.changelist_id AND d.recipient = g.recipient AND d.review_version = g.review_version
-  AND d.changelist_id = ANY(%b::text[])"""
+# One row by its key, however the planner would like to join.
+_THERE: Final = f"""
+CROSS JOIN LATERAL (
+  SELECT {", ".join(sql.RECORD)} FROM deliveries
+  WHERE changelist_id = g.changelist_id AND recipient = g.recipient AND review_version = g.review_version LIMIT 1
+) AS d
+"""  # noqa: S608 - assembled from constants
 # A row without an id says that a job is held; rows that others are just committing are not seen, and looked for after.
 _PREPARE: Final = f"""
 WITH held AS MATERIALIZED (
-  SELECT g.* FROM {_DRAFTS.table} JOIN queue q ON q.job_id = g.job_id AND q.fence = g.fence AND q.state = 1
-  WHERE q.job_id = ANY(%b::bigint[])
+  SELECT g.* FROM {_DRAFTS.table} CROSS JOIN LATERAL (
+    SELECT 1 FROM queue WHERE job_id = g.job_id AND fence = g.fence AND state = 1 LIMIT 1
+  ) AS q
 ), made AS (
   INSERT INTO deliveries (job_id, changelist_id, recipient, review_version, sender, token, required, body, created_at, changed_at)
   SELECT job_id, changelist_id, recipient, review_version, sender, token, required = 1, body, to_timestamp(now), to_timestamp(now)
@@ -76,12 +82,11 @@ WITH held AS MATERIALIZED (
   RETURNING *
 )
 SELECT {_RECORD} FROM made AS d
-UNION ALL SELECT {_RECORD} FROM held AS g JOIN deliveries AS d ON {_SAME}
+UNION ALL SELECT {_RECORD} FROM held AS g {_THERE}
 UNION ALL SELECT {", ".join("job_id" if name == "job_id" else "NULL" for name in sql.RECORD)} FROM held
 """  # noqa: S608 - assembled from constants
 _PREPARED: Final = f"""
-SELECT {_RECORD} FROM unnest(%b::text[], %b::text[], %b::int[]) AS g(changelist_id, recipient, review_version)
-JOIN deliveries AS d ON {_SAME}
+SELECT {_RECORD} FROM unnest(%b::text[], %b::text[], %b::int[]) AS g(changelist_id, recipient, review_version) {_THERE}
 """  # noqa: S608 - assembled from constants
 
 
@@ -90,9 +95,7 @@ async def prepare(cursor: Cursor, intents: list[i.Prepare], again: bool) -> Sequ
     drafts = [draft for each in intents for draft in rows.of_drafts(each)]
     if not drafts:
         return [i.Prepared(rows=())] * len(intents)
-    named = Texts(sorted({each.changelist_id for each in intents}))
-    held_by = BigInts(each.job_id for each in intents)
-    await cursor.execute(_PREPARE, [*_arrays(sql.PREPARE_COLUMNS, drafts), held_by, named])
+    await cursor.execute(_PREPARE, _arrays(sql.PREPARE_COLUMNS, drafts))
     held: set[int] = set()
     found: dict[tuple[str, str, int], i.DeliveryRecord] = {}
     for row in await cursor.fetchall():
@@ -104,7 +107,7 @@ async def prepare(cursor: Cursor, intents: list[i.Prepare], again: bool) -> Sequ
     missing = [key for keys in mine.values() for key in keys if key not in found]
     if missing:
         names, recipients, versions = zip(*missing, strict=True)
-        await cursor.execute(_PREPARED, (Texts(names), Texts(recipients), Ints(versions), named))
+        await cursor.execute(_PREPARED, (Texts(names), Texts(recipients), Ints(versions)))
         found |= {(row[2], row[3], row[4]): rows.record(row) for row in await cursor.fetchall()}
     return [i.Prepared(rows=tuple([found[key] for key in mine.get(each.job_id, ())])) for each in intents]
 
