@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import defaultdict, deque
 from contextlib import contextmanager, suppress
@@ -65,7 +66,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         office, who = self.office, self.path.rpartition("/")[2]
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        length = int(self.headers["Content-Length"])
+        body = self.rfile.read(length)
+        if len(body) < length:  # whoever sent it is gone
+            self.close_connection = True
+            return
         key = self.headers["Idempotency-Key"]
         with office.lock:
             office.tries.append(who)
@@ -117,13 +122,22 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, *_: object) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):  # senders may be killed
+            super().handle_error(*_)
+
+
 @contextmanager
 def open_office(*, drops_second: bool = False) -> Iterator[PostOffice]:
     """A post office on loopback, until the block ends."""
     office = PostOffice(drops_second=drops_second)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server = _Server(("127.0.0.1", 0), _Handler)
     server.office = office  # type: ignore[attr-defined]
-    server.daemon_threads = True
     office.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
