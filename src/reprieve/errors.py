@@ -142,6 +142,10 @@ class StoreAddressError(StoreUnavailableError):
 class StoreRefusedError(StoreError):
     """The database refused what it was given; nothing was written, and no retry will help."""
 
+    retryable = False
+    error_class = "CONSTRAINT_VIOLATED"
+    category = "validation"
+
 
 class SchemaError(StoreError):
     """The database's tables are missing, behind or ahead; the message says what to do."""

@@ -25,6 +25,40 @@ SOON = reprieve.Backoff(initial=0.01, maximum=0.02)
 """Waits that a test can sit through."""
 
 
+class Holding:
+    """The application's own journal, which lets a test hold an intent back until something else has happened."""
+
+    def __init__(self, journal: Any) -> None:
+        self._real = journal
+        self._asked: list[Any] = []
+        self._held: list[tuple[Callable[[Any], bool], asyncio.Event]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def hold(self, matches: Callable[[Any], bool]) -> asyncio.Event:
+        """Hold the next such intent back; setting the event lets it go."""
+        let_go = asyncio.Event()
+        self._held.append((matches, let_go))
+        return let_go
+
+    def asked_for(self, kind: type) -> list[Any]:
+        """The intents of a kind so far, those that are held back included."""
+        return [intent for intent in self._asked if isinstance(intent, kind)]
+
+    def ask(self, intent: Any, **options: Any) -> Any:
+        self._asked.append(intent)
+        for held in self._held:
+            if held[0](intent):
+                self._held.remove(held)
+                return asyncio.ensure_future(self._later(held[1], intent, options))
+        return self._real.ask(intent, **options)
+
+    async def _later(self, let_go: asyncio.Event, intent: Any, options: dict[str, Any]) -> Any:
+        await let_go.wait()
+        return await self._real.ask(intent, **options)
+
+
 class Bench:
     """A database, and the engine on it; `app` is there inside `run`."""
 
@@ -44,6 +78,11 @@ class Bench:
                 return await main()
 
         return asyncio.run(opened())
+
+    def holding(self) -> Holding:
+        """Have the application ask through a journal that can be held back."""
+        made = self.app._journal = Holding(self.app.journal)  # type: ignore[assignment]  # all that a journal has
+        return made
 
     async def submit(self, pipeline: reprieve.Pipeline, payload: Any = None, **options: Any) -> int:
         return (await self.app.submit(pipeline, payload, **options)).job_id

@@ -7,7 +7,8 @@ import pytest
 
 import reprieve
 from reprieve import Job, JobStatus, NeedsReview, Pipeline, Retryable
-from reprieve.ports.intents import Cancel, Cancelled, Counters
+from reprieve.errors import Wait
+from reprieve.ports.intents import Await, Cancel, Cancelled, Counters, Renew
 
 
 async def cancel(bench, job, reason="not needed any more"):
@@ -247,6 +248,30 @@ def test_a_worker_that_is_cancelled_hands_its_jobs_back_and_another_finishes_the
     assert begun == [1, 1]
     assert bench.result(job) == 1
     assert bench.rows("attempts") == []
+
+
+def test_a_job_that_is_about_to_wait_is_cancelled_all_the_same(bench, quick):
+    """It is asked for while it is being written that the job waits: that is written to its end, and then seen to."""
+    pipeline = waiting_pipeline(quick, Wait("somebody"))
+
+    async def main():
+        job = await bench.submit(pipeline, "x")
+        journal = bench.holding()
+        let_go = journal.hold(lambda intent: isinstance(intent, Await))
+
+        async def ask():
+            await bench.until(lambda: journal.asked_for(Await))
+            assert await cancel(bench, job) is Cancelled.REQUESTED
+            seen = len(journal.asked_for(Renew))
+            await bench.until(lambda: len(journal.asked_for(Renew)) > seen + 1)  # by now it has been told to stop
+            let_go.set()
+
+        asking = asyncio.create_task(ask())
+        await bench.work_until(pipeline, lambda: asking.done() and bench.rows("outcomes"), lease=1.0)
+        await asking
+        return job
+
+    assert ended(bench, bench.run(main)) == CANCELLED
 
 
 def test_who_waits_for_a_cancelled_job_is_told_so(bench, quick):

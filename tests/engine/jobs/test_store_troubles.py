@@ -11,7 +11,7 @@ from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
-from reprieve.ports.intents import Finish, QueueState
+from reprieve.ports.intents import Bury, Finish, QueueState
 from reprieve.testing import replies
 
 
@@ -35,6 +35,16 @@ class Failing:
         return failing
 
 
+def application(store, reader, url):
+    return reprieve.App(
+        store,
+        reader=lambda: reader,
+        letters=lambda: SqlDeadLetterReader(url),
+        deliveries=lambda: SqlDeliveryReader(url),
+        keeper=lambda: SqlKeeper(url),
+    )
+
+
 @pytest.fixture
 def run(sqlite_url):
     """Runs a coroutine with an application whose store and reader can be made to fail."""
@@ -42,13 +52,7 @@ def run(sqlite_url):
     def run(main):
         async def opened():
             store, reader = Failing(SqliteStore(sqlite_url)), Failing(SqlReader(sqlite_url))
-            app = reprieve.App(
-                store,
-                reader=lambda: reader,
-                letters=lambda: SqlDeadLetterReader(sqlite_url),
-                deliveries=lambda: SqlDeliveryReader(sqlite_url),
-                keeper=lambda: SqlKeeper(sqlite_url),
-            )
+            app = application(store, reader, sqlite_url)
             async with app, asyncio.timeout(30):
                 return await main(app, store, reader)
 
@@ -128,37 +132,76 @@ def test_a_store_that_is_broken_for_good_ends_the_worker_and_says_why(run, quick
 
 
 class Refusing(Failing):
-    """A real store that refuses every batch with the end of a certain job in it."""
+    """A real store that refuses every batch in which one of these kinds is about a certain job."""
+
+    def __init__(self, real, *kinds):
+        super().__init__(real)
+        self.kinds, self.bad = kinds, None
 
     async def apply(self, intents, *, again=False):
-        for intent in intents:
-            if isinstance(intent, Finish) and intent.result == b'"bad"':
-                raise StoreRefusedError("a value that this database does not take")
+        if any(isinstance(intent, self.kinds) and intent.job_id == self.bad for intent in intents):
+            raise StoreRefusedError("a value that this database does not take")
         return await self.real.apply(intents, again=again)
 
 
-def test_a_job_that_the_store_will_not_take_is_set_aside_and_ends_no_worker(sqlite_url, quick, caplog):
-    pipeline = Pipeline("refused", profile=quick)
+@pytest.fixture
+def refuse(sqlite_url, quick):
+    """Three jobs of two stages, of the second of which the store takes no intent of these kinds; what became of them all."""
 
-    @pipeline.stage
-    async def give(job: Job[str]) -> str:
-        return job.payload
+    def refuse(*kinds):
+        pipeline, runs = Pipeline("refused", profile=quick), []
 
-    async def main():
-        store = Refusing(SqliteStore(sqlite_url))
-        app = reprieve.App(
-            store,
-            reader=lambda: SqlReader(sqlite_url),
-            letters=lambda: SqlDeadLetterReader(sqlite_url),
-            deliveries=lambda: SqlDeliveryReader(sqlite_url),
-            keeper=lambda: SqlKeeper(sqlite_url),
-        )
-        async with app, asyncio.timeout(30):
-            jobs = [(await app.submit(pipeline, text)).job_id for text in ("good", "bad", "fine")]
-            await app.work(pipeline, until_idle=True, poll=0.05)
-            return [app.reader.job(job) for job in jobs]
+        @pipeline.stage
+        async def give(job: Job[str]) -> str:
+            return job.payload
 
-    good, bad, fine = asyncio.run(main())
+        @pipeline.stage
+        async def take(job: Job[str], give: str) -> str:
+            runs.append(give)
+            return give
+
+        async def main():
+            store = Refusing(SqliteStore(sqlite_url), *kinds)
+            app = application(store, SqlReader(sqlite_url), sqlite_url)
+            async with app, asyncio.timeout(30):
+                jobs = [(await app.submit(pipeline, text)).job_id for text in ("good", "bad", "fine")]
+                store.bad = jobs[1]
+                await app.work(pipeline, until_idle=True, poll=0.05)
+                return [app.reader.job(job) for job in jobs], app.reader.dead_letter_of(jobs[1]), runs
+
+        return asyncio.run(main())
+
+    return refuse
+
+
+def test_a_job_whose_end_the_store_will_not_take_is_a_dead_letter_and_ends_no_worker(refuse, caplog):
+    """What cannot be written will not be written by another try either; a person can look at it, and replay it."""
+    (good, bad, fine), letter, runs = refuse(Finish)
+    assert good.status is fine.status is JobStatus.SUCCEEDED
+    assert (bad.status, bad.stage, bad.worker_id) == (JobStatus.DEAD_LETTER, "take", None)
+    assert (letter.stage, letter.error_class, letter.category) == ("take", "CONSTRAINT_VIOLATED", "validation")
+    assert (letter.attempts, letter.reason) == (1, "non_retryable")
+    assert "does not take" in letter.message
+    assert sorted(runs) == ["bad", "fine", "good"], "it was run once"
+    assert "does not take" in caplog.text
+
+
+def test_a_job_whose_dead_letter_the_store_will_not_take_either_waits_for_a_person(refuse, caplog):
+    (good, bad, fine), letter, runs = refuse(Finish, Bury)
     assert good.status is fine.status is JobStatus.SUCCEEDED
     assert (bad.status, bad.state, bad.worker_id) == (JobStatus.NEEDS_REVIEW, QueueState.WAITING, None)
-    assert "does not take" in caplog.text
+    assert bad.waits_on == "review:refused"
+    assert letter is None
+    assert sorted(runs) == ["bad", "fine", "good"]
+    assert "waits for a person" in caplog.text
+
+
+def test_who_waits_for_a_person_because_of_a_refusal_can_be_cancelled(refuse, sqlite_url):
+    (_, bad, _), _, _ = refuse(Finish, Bury)
+
+    async def main():
+        async with reprieve.connect(sqlite_url) as app:
+            await app.operations.jobs.cancel(bad.job_id, actor="ann", reason="done by hand")
+            return app.reader.job(bad.job_id).status
+
+    assert asyncio.run(main()) is JobStatus.CANCELLED

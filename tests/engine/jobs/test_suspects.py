@@ -36,38 +36,6 @@ class Line:
             event.set()
 
 
-class Holding:
-    """The application's own journal, which lets a test hold back an intent until something else has happened."""
-
-    def __init__(self, journal):
-        self.real, self.asked, self._held = journal, [], []
-
-    def __getattr__(self, name):
-        return getattr(self.real, name)
-
-    def hold(self, matches):
-        """Hold the next such intent back; set the event to let it go."""
-        let_go = asyncio.Event()
-        self._held.append((matches, let_go))
-        return let_go
-
-    def ask(self, intent, **options):
-        self.asked.append(intent)
-        for held in self._held:
-            if held[0](intent):
-                self._held.remove(held)
-                return asyncio.ensure_future(self._later(held[1], intent, options))
-        return self.real.ask(intent, **options)
-
-    async def _later(self, let_go, intent, options):
-        await let_go.wait()
-        return await self.real.ask(intent, **options)
-
-    @property
-    def claims(self):
-        return [intent for intent in self.asked if isinstance(intent, Claim)]
-
-
 async def make_suspect(bench, pipeline):
     """A job with which a worker died."""
     job = await bench.submit(pipeline, 1)
@@ -136,7 +104,7 @@ def test_a_probe_that_was_claimed_meanwhile_ends_before_a_suspect_begins(bench):
         suspect = await make_suspect(bench, line.suspected)
         await bench.submit(line.probed, 1)
         await open_breaker(bench, line.probed)
-        journal = bench.app._journal = Holding(bench.app.journal)
+        journal = bench.holding()
         let_go = journal.hold(lambda intent: isinstance(intent, Claim) and intent.probe)
         async with at_work(bench, line) as worker:
 
@@ -145,7 +113,7 @@ def test_a_probe_that_was_claimed_meanwhile_ends_before_a_suspect_begins(bench):
                     worker._crew.start(lease, probe=True)
 
             probing = asyncio.create_task(probe())
-            await bench.until(lambda: any(claim.probe for claim in journal.claims))
+            await bench.until(lambda: any(claim.probe for claim in journal.asked_for(Claim)))
             alone = asyncio.create_task(worker._claims._run_suspect())
             await some_turns()
             let_go.set()
@@ -168,7 +136,7 @@ def test_a_probe_that_finds_nothing_says_nothing_about_suspects_elsewhere(bench)
         line.let_all_go()
         await make_suspect(bench, line.suspected)
         await open_breaker(bench, line.probed)
-        journal = bench.app._journal = Holding(bench.app.journal)
+        journal = bench.holding()
         async with at_work(bench, line) as worker:
             assert await worker.claim(4) == ()
             assert [lease async for lease in worker.probes()] == []
@@ -176,6 +144,6 @@ def test_a_probe_that_finds_nothing_says_nothing_about_suspects_elsewhere(bench)
             await bench.until(lambda: line.begun)
             worker.stop()
             await claiming
-        return [(claim.suspects, claim.probe) for claim in journal.claims[:3]]
+        return [(claim.suspects, claim.probe) for claim in journal.asked_for(Claim)[:3]]
 
     assert bench.run(main) == [(False, False), (False, True), (True, False)]

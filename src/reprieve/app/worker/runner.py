@@ -72,12 +72,8 @@ class Runner:
             _LOG.warning("job %d waits for an upgrade of its pipeline: %s", lease.job_id, misfit)
             await self._wait_on(lease, f"upgrade:{pipeline.fingerprint}")
         except StoreRefusedError as refused:
-            # No worker can say what became of it, and it would end one after another.
             running.free_slot()
-            _LOG.error(
-                "job %d waits for a person, as the store does not take what became of it: %s", lease.job_id, refused
-            )
-            await self._wait_on(lease, "review:refused")
+            await self._refused(running, pipeline, refused)
         except Wait as wait:
             running.free_slot()
             await self._wait_on(lease, wait.on)
@@ -155,6 +151,7 @@ class Runner:
             await self.release(lease, running.counters.plus(Cause.DEPLOY))
             raise
         except (LeaseLostError, Wait):
+            running.calling = False
             raise
         except BaseException as exc:
             running.calling = False
@@ -236,6 +233,18 @@ class Runner:
         )
         log_decision(trial, judged, decision)
         await self._decided(running.lease, intent)
+
+    async def _refused(self, running: Running, pipeline: Pipeline, refused: StoreRefusedError) -> None:
+        """What became of a job cannot be written, by no worker: that is its failure. A person is asked where not even that can."""
+        lease, stage = running.lease, pipeline.find(running.stage)
+        _LOG.error("job %d: the store does not take what became of it: %s", lease.job_id, refused)
+        try:
+            if stage is not None:
+                await self._failed(running, stage, refused)
+                return
+        except StoreRefusedError as again:
+            _LOG.error("job %d waits for a person, as the store does not take that either: %s", lease.job_id, again)
+        await self._wait_on(lease, "review:refused")
 
     async def _stopped(self, running: Running, stage: Stage) -> None:
         """Somebody ended the stage: the one who asked, the worker that goes, or the lease; or the stage itself."""
