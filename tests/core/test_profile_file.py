@@ -124,7 +124,7 @@ def test_a_severity_claimed_again_moves_to_its_new_policy():
         ("[house]\ndeadline = 1\nmax_attempts = 'five'", 3, "max_attempts must be a whole number from 1"),
         ("[house]\nmax_attempts = 2.5", 2, "max_attempts must be a whole number"),
         ("[house]\nmax_attempts = true", 2, "max_attempts must be a whole number"),
-        ("[house]\nmax_attempts = 0", 2, "max_attempts must be from 1 to 1000000, not 0"),
+        ("[house]\nmax_attempts = 0", 2, "max_attempts must be from 1 to 32767, not 0"),
         ("[house]\nmax_attempts = 1\nretry_after_floor = 400", 3, "must not exceed retry_after_ceiling"),
         ("[house]\ndeadline = nan", 2, "deadline must be from 0"),
         ("[house]\npages_when_spent = 1", 2, "pages_when_spent must be true or false"),

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Unpack
 
-MOST_ATTEMPTS: Final = 1_000_000
+MOST_ATTEMPTS: Final = 32_767
+"""As many as a store counts in the narrow rows of its queue."""
 DEFAULT_BACKOFF: Final = Backoff(maximum=60.0, jitter=Jitter.full())
 
 

@@ -22,7 +22,7 @@ QUICK = Profile(
     name="quick",
     policy=Policy(max_attempts=5, backoff=Backoff(initial=0.01, maximum=0.04)),
     # A campaign kills more often than any budget allows for; what the budgets do is tested apart.
-    budgets=dict.fromkeys((Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.LOST_LEASE, Cause.DEPLOY), 1_000_000),
+    budgets=dict.fromkeys((Cause.CRASH, Cause.OUT_OF_MEMORY, Cause.LOST_LEASE, Cause.DEPLOY), 32_767),
 )
 USUAL = Profile(name="usual", policy=Policy(max_attempts=5, backoff=Backoff(initial=0.01, maximum=0.04)))
 STRICT = Profile(name="strict", policy=USUAL.policy, budgets={Cause.CRASH: 1})
