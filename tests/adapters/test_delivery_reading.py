@@ -203,7 +203,7 @@ def test_a_sweep_reads_nothing_that_is_settled(reader, rows):
             entries = [step for step in plan if "deliveries" in step and ("SCAN" in step.upper() or "SEARCH" in step)]
             assert entries, plan
             assert all("ix_deliveries_" in step or "USING INTEGER PRIMARY KEY" in step for step in entries), plan
-    assert len(looks) == 7
+    assert len(looks) >= 7
 
 
 # --- what nobody will send
