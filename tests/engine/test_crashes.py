@@ -94,3 +94,22 @@ def test_jobs_survive_workers_that_are_killed_at_random_moments(lab, tell):
         f"{len(campaign.killed)} kills in {killed_after:.1f} s, {interrupted} stages cut off, {len(campaign.jobs)} jobs",
     )
     assert interrupted > 0
+
+
+def test_an_attempt_that_a_death_ended_began_when_its_stage_did_and_not_with_the_first_attempt(lab):
+    """One is in its second attempt, the other in a second stage."""
+    again, further = lab.submit(
+        Work(acts={"fetch": ["fail", "hang"]}), Work(acts={"llm": ["hang"]}, seconds=0.3), pipeline="usual"
+    )
+    worker = lab.start(pipelines=["usual"])
+    (second,) = lab.until(lambda: lab.lines("begin", job=again, attempt=2), "the second attempt begins")
+    (inside,) = lab.until(lambda: lab.lines("begin", job=further, stage="llm"), "the second stage begins")
+    worker.kill()
+    lab.start(pipelines=["usual"])
+    lab.until(lambda: lab.count("attempts", cause="crash") == 2, "both are taken over")
+    (failed,) = lab.rows("attempts", job_id=again, cause="handler")
+    (crashed,) = lab.rows("attempts", job_id=again, cause="crash")
+    assert failed["ended_at"] <= crashed["started_at"] <= second.moment + 0.05
+    (before,) = lab.rows("checkpoints", job_id=further)
+    (crashed,) = lab.rows("attempts", job_id=further, cause="crash")
+    assert before["finished_at"] <= crashed["started_at"] <= inside.moment + 0.05

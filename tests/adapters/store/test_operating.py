@@ -248,7 +248,7 @@ def test_what_a_lost_worker_held_can_be_taken_over(desk, say):
     (found,) = desk.run(desk.store.leases_of(7))
     assert (found.job_id, found.fence, found.stage, found.subject) == (lease.job_id, 1, "llm", "s")
     assert (found.payload, found.results) == (None, ())
-    assert found.opened_at == NOW + 1
+    assert (found.leased_at, found.opened_at) == (NOW, NOW + 1)
     desk.do(say.release(found.job_id, found.fence, counters=i.Counters(crash=1)))
     assert desk.run(desk.store.leases_of(7)) == []
     assert [each.job_id for each in desk.run(desk.store.leases_of(8))] == [other.job_id]

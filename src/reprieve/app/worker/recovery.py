@@ -60,10 +60,12 @@ async def take_over(runner: Runner, *, everybody: bool = False, patiently: bool 
 async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) -> None:
     """Guarded by the fence: two who take over at the same time do it once."""
     now = runner.now()
+    opened_at = now if lease.opened_at is None else lease.opened_at
     trial = Trial(
         lease=lease, stage=lease.stage, profile=_profile(runner.pipelines, lease, runner.fallback), counters=lease.counters,
-        started_at=now if lease.opened_at is None else lease.opened_at, worker_id=worker.worker_id, idempotent=True,
-        opened_at=now if lease.opened_at is None else lease.opened_at, proven=lease.alone,
+        # It began with the claim, or when the stage before it was done.
+        started_at=max(opened_at, lease.leased_at or opened_at), opened_at=opened_at, worker_id=worker.worker_id,
+        idempotent=True, proven=lease.alone,
     )  # fmt: skip
     judged = lost(f"worker {worker.name} was lost: {cause}", cause, lease.stage)
     decision, intent = verdict(trial, judged, now=now, draw=runner.draw(), key=runner.digest_key)

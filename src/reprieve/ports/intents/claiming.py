@@ -57,6 +57,8 @@ class Lease:
     counters: Counters = Counters()
     opened_at: float | None = None
     """When the first attempt of this stage began; None if this is the first."""
+    leased_at: float | None = None
+    """When it was claimed; told of what others hold."""
     alone: bool = False
     results: tuple[StoredResult, ...] = ()
     """Of the stages before, in the order they were written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.ports import intents as i
@@ -77,13 +78,13 @@ _LOCK_WORKER: Final = "SELECT 1 FROM workers WHERE id = %(worker)b FOR UPDATE"
 # 5 to 10 % dearer, and a planner that knows the queue from when it was empty did not even use it.
 _HELD: Final = f"""
 SELECT false, {_LEASE_COLUMNS}, extract(epoch FROM q.opened_at)::float8, j.idempotency_key, {{payload}}, j.payload_type,
-       extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage
+       extract(epoch FROM j.created_at)::float8, j.priority, j.subject, j.version, j.first_stage{{more}}
 FROM queue q JOIN jobs j ON j.id = q.job_id
 WHERE q.state = 1 AND q.worker_id = %(worker)b AND NOT q.job_id = ANY(%(known)b::bigint[])
 ORDER BY q.job_id
 """  # noqa: S608 - assembled from constants
-_FORGOTTEN: Final = _HELD.format(payload="j.payload")
-HELD_BY: Final = _HELD.format(payload="NULL::bytea")
+_FORGOTTEN: Final = _HELD.format(payload="j.payload", more="")
+HELD_BY: Final = _HELD.format(payload="NULL::bytea", more=", extract(epoch FROM q.leased_at)::float8")
 
 _RESULTS: Final = """
 SELECT job_id, stage, result, result_type, codec FROM checkpoints
@@ -147,7 +148,7 @@ async def _results(cursor: Cursor, job_ids: list[int]) -> dict[int, tuple[i.Stor
 
 
 def lease(row: tuple[Any, ...], results: tuple[i.StoredResult, ...] = ()) -> i.Lease:
-    """What a row of CLAIM or HELD_BY says."""
+    """What a row of CLAIM says."""
     (_, job_id, fence, pipeline, stage, handler, crash, out_of_memory, lost_lease, deploy, alone, opened_at, key, payload,
      payload_type, created_at, priority, subject, version, _) = row  # fmt: skip
     untried = not (handler or crash or out_of_memory or lost_lease or deploy)
@@ -159,6 +160,12 @@ def lease(row: tuple[Any, ...], results: tuple[i.StoredResult, ...] = ()) -> i.L
         payload_type=payload_type, created_at=created_at, priority=priority, subject=subject, version=version,
         counters=counters, opened_at=opened_at, alone=alone, results=results,
     )  # fmt: skip
+
+
+def held(row: tuple[Any, ...]) -> i.Lease:
+    """What a row of HELD_BY says."""
+    *columns, leased_at = row
+    return replace(lease(tuple(columns)), leased_at=leased_at)
 
 
 async def promote(cursor: Cursor, promotions: list[i.Promote], again: bool) -> Sequence[i.Promoted]:  # noqa: ARG001, FBT001 - a handler's shape

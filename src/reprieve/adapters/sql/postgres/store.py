@@ -200,7 +200,7 @@ class PostgresStore:
     async def leases_of(self, worker_id: int) -> Sequence[i.Lease]:
         """What it holds, without payloads."""
         rows = await self._read(claiming.HELD_BY, {"worker": worker_id, "known": []})
-        return [claiming.lease(row) for row in rows]
+        return [claiming.held(row) for row in rows]
 
     async def stages(self) -> Sequence[StageView]:
         """Every stage there is; a handful of rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.adapters.sql.sqlite.rows import listed
@@ -34,7 +35,7 @@ WHERE q.job_id IN (SELECT value FROM json_each(?)) ORDER BY q.priority DESC, q.j
 _FORGOTTEN: Final = f"""{_LEASE}
 WHERE q.state = 1 AND q.worker_id = ? AND q.job_id NOT IN (SELECT value FROM json_each(?)) ORDER BY q.job_id
 """  # noqa: S608 - assembled from constants
-_HELD: Final = f"""{_LEASE.replace("j.payload,", "NULL,")}
+_HELD: Final = f"""{_LEASE.replace("j.payload,", "NULL,").replace("j.first_stage", "j.first_stage, q.leased_at")}
 WHERE q.state = 1 AND q.worker_id = ? ORDER BY q.job_id
 """
 _RESULTS: Final = """
@@ -90,7 +91,7 @@ def _ready(connection: sqlite3.Connection, free: dict[tuple[str, str], int], cap
 
 def leases_of(connection: sqlite3.Connection, worker_id: int) -> Sequence[i.Lease]:
     """What a worker holds, payloads and results left out."""
-    return [_lease(row) for row in connection.execute(_HELD, (worker_id,))]
+    return [replace(_lease(row[:-1]), leased_at=row[-1]) for row in connection.execute(_HELD, (worker_id,))]
 
 
 def _leases(
