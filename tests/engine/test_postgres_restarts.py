@@ -16,6 +16,8 @@ import reprieve
 from reprieve.adapters.sql import schema
 
 LONG = 60.0
+ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
+"""Slow, but only the first time that the job is begun at all."""
 
 
 class Server:
@@ -128,6 +130,41 @@ def test_a_worker_without_its_database_goes_when_it_is_told_to(server, own_lab):
     assert own_lab.complain() == []
     own_lab.start()
     own_lab.until(lambda: len(own_lab.lines("begin")) > len(jobs), "another worker takes over")
+
+
+@pytest.mark.parametrize("word", [signal.SIGTERM, signal.SIGKILL], ids=["told to go", "killed"])
+def test_how_a_worker_ended_while_its_database_was_away_nobody_can_know_and_no_job_is_suspected(server, own_lab, word):
+    """It could not say that it was told to go; it lost its lease, which has a budget of its own."""
+    jobs = own_lab.submit(*[Work(acts=ONCE, seconds=60.0) for _ in range(5)], pipeline="usual")
+    worker = own_lab.start(pipelines=["usual"], grace=0.2)
+    own_lab.until(lambda: len(own_lab.lines("begin")) == 5, "all have begun")
+    server.stop("fast")
+    try:
+        worker.send(word)
+        assert worker.wait(within=20) == (0 if word == signal.SIGTERM else -word)
+        time.sleep(1.0)  # longer than what was left of its lease
+    finally:
+        server.start()
+    own_lab.start(pipelines=["usual"])
+    own_lab.finish()
+    assert own_lab.complain() == []
+    assert own_lab.outcomes() == dict.fromkeys(jobs, "succeeded")
+    charged = [(row["job_id"], row["cause"], row["number"]) for row in own_lab.rows("attempts")]
+    assert sorted(charged) == [(job, "lost_lease", 1) for job in jobs]
+
+
+def test_a_worker_that_is_killed_before_its_database_goes_has_crashed(server, own_lab):
+    """The lease was still good when the database came back: whoever lived would have said so."""
+    jobs = own_lab.submit(*[Work(acts=ONCE, seconds=60.0) for _ in range(2)], pipeline="usual")
+    worker = own_lab.start(pipelines=["usual"], lease=6.0)
+    own_lab.until(lambda: len(own_lab.lines("begin")) == 2, "all have begun")
+    worker.kill()
+    server.stop("fast")
+    server.start()
+    own_lab.start(pipelines=["usual"])
+    own_lab.finish()
+    own_lab.check(jobs, killed=frozenset({worker.pid}))
+    assert {row["cause"] for row in own_lab.rows("attempts")} == {"crash"}
 
 
 def test_a_job_that_is_submitted_while_the_database_is_away_is_created_once(server, own_lab):

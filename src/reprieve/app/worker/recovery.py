@@ -1,7 +1,8 @@
 """Taking over what dead workers held.
 
-A death that nobody saw is a crash, unless something says otherwise: the worker was being stopped (a deployment), or its
-process is alive on this very machine (it only lost its lease). A job that was claimed when a worker crashed becomes a
+A death that nobody saw is a crash, unless something says otherwise: the worker was being stopped (a deployment), its process
+is alive on this very machine (it only lost its lease), or the store was away until that lease had run out, so that it could
+not have said how it ended. A job that was claimed when a worker crashed becomes a
 suspect and is run alone; only a worker that dies with nothing else in it condemns a job.
 """
 
@@ -89,7 +90,7 @@ def _cause(worker: LostWorker, *, lives: bool | None) -> Cause:
         return worker.cause
     if worker.stopping:
         return Cause.DEPLOY
-    return Cause.LOST_LEASE if lives else Cause.CRASH
+    return Cause.LOST_LEASE if lives or worker.unheard else Cause.CRASH
 
 
 def _lives(worker: LostWorker, ours: set[int]) -> bool | None:

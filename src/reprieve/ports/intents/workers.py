@@ -72,3 +72,5 @@ class LostWorker:
     stopping: bool
     cause: Cause | None
     """None where nobody saw it die."""
+    unheard: bool = False
+    """The store came up only after its lease had run out: until then it could tell nobody that it lived, or was told to go."""

@@ -272,7 +272,7 @@ UPDATE workers SET lost_cause = COALESCE(lost_cause, %(cause)s)
 WHERE id = %(worker_id)s AND (lost_cause IS NOT NULL OR %(seen)s OR expires_at <= to_timestamp(%(now)s::float8))
 """
 LOST_WORKERS: Final = """
-SELECT id, name, host, pid, stopping, lost_cause FROM workers
+SELECT id, name, host, pid, stopping, lost_cause, expires_at <= pg_postmaster_start_time() FROM workers
 WHERE id <> %(besides)s AND (expires_at <= to_timestamp(%(now)s::float8) OR lost_cause IS NOT NULL) ORDER BY id
 """
 

@@ -193,7 +193,7 @@ class PostgresStore:
         rows = await self._read(sql.LOST_WORKERS, {"now": now, "besides": besides})
         return [
             i.LostWorker(worker_id=row[0], name=row[1], host=row[2], pid=row[3], stopping=row[4],
-                         cause=None if row[5] is None else Cause(row[5]))
+                         cause=None if row[5] is None else Cause(row[5]), unheard=row[6])
             for row in rows
         ]  # fmt: skip
 
