@@ -32,6 +32,7 @@ def connect(url: str, *, clock: Clock | None = None) -> App:
     return App(
         _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), deliveries=lambda: _deliveries(url), keeper=lambda: _keeper(url),
         isolator=_isolator, clock=clock, may_override=_may_override(),
+        another=(lambda: _store(url, clock)) if isinstance(parse(url), PostgresAddress) else None,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class App:
     """A connection to one database of jobs; used as `async with reprieve.connect(url) as app`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a table of parts, nearly all by keyword
         self,
         store: Store,
         *,
@@ -55,10 +55,12 @@ class App:
         deliveries: Callable[[], DeliveryReader],
         keeper: Callable[[], Upkeep],
         isolator: Callable[[], Isolator] | None = None,
+        another: Callable[[], Store] | None = None,
         clock: Clock | None = None,
         may_override: MayOverride | None = None,
     ) -> None:
         self._store = store
+        self._make_another = another
         self._clock = SystemClock() if clock is None else clock
         self._make_reader, self._make_letters, self._make_keeper = reader, letters, keeper
         self._make_deliveries = deliveries
@@ -67,6 +69,8 @@ class App:
         self._deliveries: DeliveryReader | None = None
         self._stack: AsyncExitStack | None = None
         self._journal: Journal | None = None
+        self._aside: Journal | None = None
+        self._setting_aside = asyncio.Lock()
         self._waiter: Waiter | None = None
         self._operations: Operations | None = None
         self._looks = Looks()
@@ -97,7 +101,7 @@ class App:
             worker.stop()
         for gone in tuple(self._working.values()):
             await gone.wait()
-        stack, self._stack, self._journal = self._stack, None, None
+        stack, self._stack, self._journal, self._aside = self._stack, None, None, None
         self._operations = self._letters = self._deliveries = None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
@@ -108,6 +112,21 @@ class App:
         if self._journal is None:
             raise UsageError("the application is not open: use `async with reprieve.connect(url) as app`")
         return self._journal
+
+    async def _journal_aside(self) -> Journal:
+        """For who writes much at once: no job waits for that, where a database takes more than one writer."""
+        journal, stack = self.journal, self._stack
+        if self._make_another is None or stack is None:
+            return journal
+        async with self._setting_aside:
+            if self._aside is None:
+                store = self._make_another()
+                await store.open()
+                stack.push_async_callback(store.close)
+                self._aside = Journal(store, clock=self._clock)
+                self._aside.start()
+                stack.push_async_callback(self._aside.close)
+        return self._aside
 
     @property
     def reader(self) -> Reader:
@@ -264,7 +283,7 @@ class App:
         if not pipelines:
             raise UsageError("work needs a pipeline, or several")
         settings = WorkerSettings(concurrency=concurrency, lease=lease, grace=grace, poll=poll)
-        steward = Steward(self.journal, self.letters, clock=self._clock)
+        steward = Steward(self._store, self._journal_aside, self.letters, clock=self._clock)
         senders = senders_of(pipelines)
         sweep = Sweep(self.journal, self.deliveries, senders, clock=self._clock)
 

@@ -33,12 +33,13 @@ from reprieve.ports.dead_letters import LetterFilter
 from reprieve.ports.intents import Launch, Settle, Steer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from reprieve.app.journal import Journal
     from reprieve.core.canary import Move
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import CampaignRow, DeadLetterReader
+    from reprieve.ports.store import Store
 
 ACTOR: Final = "reprieve"
 """Who steers a campaign when nobody does."""
@@ -49,8 +50,9 @@ _SETTLED_AT_ONCE: Final = 1000
 _MOST_CAMPAIGNS: Final = 100
 _MOST_MOVES: Final = 20
 """Of one campaign before the others get their turn."""
-_QUICK: Final = 0.1
-"""Seconds between two looks while this steward gets something done."""
+_QUICK: Final = 0.01
+"""Seconds between two looks while this steward moves a campaign, or settles many; after others, ever more."""
+_MANY: Final = 100
 _STEADY: Final = 1.0
 """While something is replayed, and the least between two looks when nothing is."""
 _IDLE: Final = 5.0
@@ -63,6 +65,8 @@ class Stepped:
 
     acted: bool
     """Whether it changed anything."""
+    much: bool = False
+    """Whether it moved a campaign, or settled many: then there is more to do soon."""
     busy: bool
     """Whether something is being replayed, or will be."""
     due: float | None = None
@@ -72,10 +76,14 @@ class Stepped:
 class Steward:
     """Looks after campaigns, and after everything that is replayed."""
 
-    def __init__(self, journal: Journal, letters: DeadLetterReader, *, clock: Clock) -> None:
-        self._journal, self._letters, self._clock = journal, letters, clock
+    def __init__(
+        self, store: Store, journal: Callable[[], Awaitable[Journal]], letters: DeadLetterReader, *, clock: Clock
+    ) -> None:
+        self._store, self._letters, self._clock = store, letters, clock
+        self._journal = journal
+        """Asked for only when something is to be written: one that others do not wait for, where there is such a one."""
         self._look = Looks()
-        self._time = StoreTime(journal.store, clock)
+        self._time = StoreTime(store, clock)
         self._synchronized: float | None = None
         self._paces: dict[int, Pace] = {}
         self._campaigning = False
@@ -106,7 +114,7 @@ class Steward:
         return stepped.acted or stepped.due is not None
 
     async def _work(self) -> None:
-        leave = self._journal.store.subscribe(self._wake.set)
+        leave = self._store.subscribe(self._wake.set)
         rest = _QUICK
         try:
             while True:
@@ -118,7 +126,7 @@ class Steward:
                 except Exception as error:  # noqa: BLE001 - whatever it is, the worker beside goes on
                     _LOG.error("a step of the campaigns failed:\n%s", redact_exception(error))
                     stepped = Stepped(acted=False, busy=False)
-                rest = _QUICK if stepped.acted else min(2 * rest, _STEADY if stepped.busy else _IDLE)
+                rest = _QUICK if stepped.much else min(2 * rest, _STEADY if stepped.busy else _IDLE)
                 await self._rest(rest, stepped)
         finally:
             leave()
@@ -147,8 +155,10 @@ class Steward:
             self._campaigning = bool(running)
             self._paces = {row.campaign_id: self._paces[row.campaign_id] for row in running if row.campaign_id in self._paces}  # fmt: skip
             steps = [await self._run(row) for row in running]
+        moved = any(step.acted for step in steps)
         return Stepped(
-            acted=settled > 0 or any(step.acted for step in steps),
+            acted=settled > 0 or moved,
+            much=settled >= _MANY or moved,
             busy=replaying or bool(steps),
             due=min((step.due for step in steps if step.due is not None), default=None),
         )
@@ -166,9 +176,9 @@ class Steward:
 
     async def _settle(self) -> int:
         """How many dead letters have heard that their job is over."""
-        total = 0
+        total, journal = 0, await self._journal()
         while True:
-            settled = await self._journal.ask(Settle(now=self._time.now(), limit=_SETTLED_AT_ONCE))
+            settled = await journal.ask(Settle(now=self._time.now(), limit=_SETTLED_AT_ONCE))
             total += settled
             if settled < _SETTLED_AT_ONCE:
                 return total
@@ -209,7 +219,7 @@ class Steward:
                     campaign_id=row.campaign_id, wave=row.wave, launched=row.launched, count=move.count,
                     now=self._time.now(),
                 )  # fmt: skip
-                return await self._journal.ask(launch) is not None
+                return await (await self._journal()).ask(launch) is not None
             case NextWave():
                 return await self._steer(row, CampaignState.RUNNING, f"wave {row.wave + 2} begins", wave=row.wave + 1)
             case Stop():
@@ -224,7 +234,7 @@ class Steward:
             campaign_id=row.campaign_id, expects=(CampaignState.RUNNING,), state=state, actor=ACTOR, reason=reason,
             now=self._time.now(), wave=wave,
         )  # fmt: skip
-        done = await self._journal.ask(steer)
+        done = await (await self._journal()).ask(steer)
         if done:
             level = logging.WARNING if state is CampaignState.STOPPED else logging.INFO
             _LOG.log(level, "campaign %d is %s: %s", row.campaign_id, state, reason)

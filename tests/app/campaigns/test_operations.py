@@ -6,7 +6,6 @@ import logging
 import pytest
 from campaigns_lab import ALL_STEPS, DONE, broken, open_lab, otherwise, summary
 
-from reprieve.app.campaigns import Steward
 from reprieve.core.canary import CampaignState
 from reprieve.errors import RefusedError, UnknownNameError, UsageError
 from reprieve.ports.dead_letters import LetterFilter
@@ -18,10 +17,6 @@ def on_a_lab(url, main):
             await main(lab)
 
     asyncio.run(run())
-
-
-def steward_of(lab):
-    return Steward(lab.app.journal, lab.app.letters, clock=lab.app._clock)
 
 
 @pytest.mark.spec("CRIT-5.1", "CRIT-5.2", "CRIT-5.3")
@@ -201,7 +196,7 @@ def test_a_paused_campaign_launches_nothing_until_it_is_resumed(store_url):
     async def main(lab):
         fingerprint = await lab.bury(10)
         campaign = (await lab.campaigns.start(fingerprint, actor="ada", **ALL_STEPS)).campaign.campaign_id
-        steward = steward_of(lab)
+        steward = lab.steward()
         await steward.step()
         row = await lab.campaigns.pause(campaign, actor="eve", reason="the provider asks us to wait")
         assert (row.state, row.changed_by, row.reason) == (CampaignState.PAUSED, "eve", "the provider asks us to wait")
@@ -222,7 +217,7 @@ def test_a_return_while_it_is_paused_stops_it_when_it_is_resumed(store_url):
         fingerprint = await lab.bury(10)
         campaign = (await lab.campaigns.start(fingerprint, actor="ada", **ALL_STEPS)).campaign.campaign_id
         lab.fails = broken
-        await steward_of(lab).step()
+        await lab.steward().step()
         await lab.campaigns.pause(campaign, actor="eve")
         await lab.work()
         await lab.campaigns.resume(campaign, actor="eve")
@@ -238,7 +233,7 @@ def test_cancelling_leaves_what_was_not_launched_as_it_was(store_url, caplog):
         fingerprint = await lab.bury(10)
         await lab.approve(fingerprint)
         campaign = (await lab.campaigns.start(fingerprint, actor="ada")).campaign.campaign_id
-        steward = steward_of(lab)
+        steward = lab.steward()
         await steward.step()
         with caplog.at_level(logging.INFO, "reprieve.operations"):
             await lab.campaigns.cancel(campaign, actor="eve", reason="rolled back")

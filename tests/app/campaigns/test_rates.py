@@ -6,12 +6,7 @@ import time
 import pytest
 from campaigns_lab import ALL_STEPS, open_lab, summary
 
-from reprieve.app.campaigns import Steward
 from reprieve.testing.clock import FakeClock
-
-
-def steward_of(lab):
-    return Steward(lab.app.journal, lab.app.letters, clock=lab.app._clock)
 
 
 async def sent(lab, campaign_id):
@@ -34,7 +29,7 @@ def on_a_campaign(url, main, *, members=100, **options):
 
 def test_a_rate_lets_so_many_through_in_each_slice_of_time(sqlite_url):
     async def main(clock, lab, campaign):
-        steward, counts = steward_of(lab), []
+        steward, counts = lab.steward(), []
         for _ in range(9):
             await steward.step()
             counts.append(await sent(lab, campaign))
@@ -46,7 +41,7 @@ def test_a_rate_lets_so_many_through_in_each_slice_of_time(sqlite_url):
 
 def test_a_slow_rate_is_kept_too(sqlite_url):
     async def main(clock, lab, campaign):
-        steward, counts = steward_of(lab), []
+        steward, counts = lab.steward(), []
         for _ in range(13):
             stepped = await steward.step()
             assert stepped.due is not None
@@ -59,7 +54,7 @@ def test_a_slow_rate_is_kept_too(sqlite_url):
 
 def test_the_first_of_a_campaign_need_not_wait(sqlite_url):
     async def main(clock, lab, campaign):
-        await steward_of(lab).step()
+        await lab.steward().step()
         assert await sent(lab, campaign) == 1
 
     on_a_campaign(sqlite_url, main, rate=1 / 3600, waves=(1,))
@@ -71,7 +66,7 @@ def test_no_flood_follows_an_hour_in_which_nobody_looked(sqlite_url, restarted):
         steward = await one_second_in(clock, lab, campaign)
         clock.advance(3600.0)
         if restarted:
-            steward = steward_of(lab)
+            steward = lab.steward()
         await steward.step()
         # A second's worth at most, and nothing at all for one that has only begun to look.
         assert await sent(lab, campaign) == (10 if restarted else 20)
@@ -102,7 +97,7 @@ def test_no_flood_follows_a_pause(sqlite_url):
 
 async def one_second_in(clock, lab, campaign):
     """A steward that has sent ten within a second."""
-    steward = steward_of(lab)
+    steward = lab.steward()
     await steward.step()
     clock.advance(1.0)
     await steward.step()
@@ -112,7 +107,7 @@ async def one_second_in(clock, lab, campaign):
 
 def test_several_stewards_keep_one_rate_between_them(sqlite_url):
     async def main(clock, lab, campaign):
-        stewards, counts = [steward_of(lab) for _ in range(5)], []
+        stewards, counts = [lab.steward() for _ in range(5)], []
         for _ in range(9):
             for steward in stewards:
                 await steward.step()
@@ -125,9 +120,9 @@ def test_several_stewards_keep_one_rate_between_them(sqlite_url):
 
 def test_without_a_rate_no_more_than_two_thousand_are_under_way(sqlite_url):
     async def main(clock, lab, campaign):
-        await steward_of(lab).step()
+        await lab.steward().step()
         assert await sent(lab, campaign) == 2000
-        await steward_of(lab).step()
+        await lab.steward().step()
         assert await sent(lab, campaign) == 2000
 
     on_a_campaign(sqlite_url, main, members=2300)

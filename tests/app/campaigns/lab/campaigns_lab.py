@@ -12,6 +12,7 @@ from sqlalchemy import select
 import reprieve
 from reprieve.adapters.sql import tables
 from reprieve.adapters.sql.engine import Database
+from reprieve.app.campaigns import Steward
 from reprieve.core.canary import CampaignState
 from reprieve.ports.dead_letters import LetterFilter
 
@@ -46,6 +47,11 @@ class Lab:
             if (error := self.fails(n)) is not None:
                 raise error
             return n
+
+    def steward(self) -> Steward:
+        """One that nobody but the test lets step."""
+        app = self.app
+        return Steward(app._store, app._journal_aside, app.letters, clock=app._clock)
 
     async def work(self, *pipelines: reprieve.Pipeline, **options: Any) -> None:
         await self.app.work(*(pipelines or (self.pipeline,)), until_idle=True, poll=0.05, **options)
