@@ -177,9 +177,10 @@ def _letter_table() -> dict[tuple[LetterState, LetterEvent], LetterState]:
         (state.ESCALATED, event.RESOLVE): state.RESOLVED,
         (state.DISCARDED, event.REOPEN): state.OPEN,
     }
-    table |= {(each, event.OVERRIDE): state.REPLAYING for each in DEAD}
-    table |= {(each, event.ESCALATE): state.ESCALATED for each in DEAD - {state.ESCALATED}}
-    table |= {(each, event.DISCARD): state.DISCARDED for each in DEAD}
+    dead = [each for each in state if each in DEAD]  # in one order, whatever the hashes of this process are
+    table |= {(each, event.OVERRIDE): state.REPLAYING for each in dead}
+    table |= {(each, event.ESCALATE): state.ESCALATED for each in dead if each is not state.ESCALATED}
+    table |= {(each, event.DISCARD): state.DISCARDED for each in dead}
     return table | {(each, event.NOTE): each for each in state}
 
 
