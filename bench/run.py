@@ -18,6 +18,7 @@ BENCHES = {
     "engine": "engines",
     "growth": "growing",
     "dead_letters": "dead_letters",
+    "replay": "replaying",
 }
 
 
