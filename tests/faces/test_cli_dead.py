@@ -25,10 +25,11 @@ def dead(worked):
 def test_dead_letters_are_listed_with_the_next_step_and_its_command_under_each(dead):
     done = dead("list")
     assert done.code == 0
-    (first, second) = [line for line in done.out.splitlines() if "thirteen" in line or "next:" in line]
-    assert first.split()[:5] == ["1", "open", "2", "review.llm", "DECLARED_PERMANENT"]
-    assert "ago" in first
-    assert second.strip() == "next: reprieve dead triage 1 --cause data"
+    heading, row, *below = done.out.splitlines()
+    assert heading.split() == ["id", "state", "job", "pipeline.stage", "class", "died", "tries"]
+    assert row.split()[:5] == ["1", "open", "2", "review.llm", "DECLARED_PERMANENT"]
+    assert "ago" in row
+    assert below == ["  thirteen", "  next: reprieve dead triage 1 --cause data"]
 
 
 def test_machines_get_dead_letters_as_json_with_the_next_step_and_where_the_next_page_begins(dead):

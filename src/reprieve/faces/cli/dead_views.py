@@ -58,54 +58,55 @@ def group_as_json(group: GroupRow) -> dict[str, object]:
     return {**asdict(group), "next": asdict(_next_of_group(group))}
 
 
-def letter_table(rows: Sequence[LetterRow], now: float) -> Table:
-    """Two lines a dead letter: what it is, and what comes next."""
-    headings = ("id", "state", "job", "pipeline.stage", "class", "died", "tries", "what happened, and what comes next")
-    return table(
+def letter_list(rows: Sequence[LetterRow], now: float) -> RenderableType:
+    """Each dead letter with what happened and what comes next under it."""
+    headings = ("id", "state", "job", "pipeline.stage", "class", "died", "tries", "replays")
+    return _items(
         headings,
-        (
+        [
             (
-                str(row.letter_id),
-                _state(row),
-                str(row.job_id),
-                f"{row.pipeline}.{row.stage}",
-                row.error_class,
-                _ago(row.last_failure_at, now),
-                _tries(row),
-                _with_next(row.signature, next_step_of(row)),
+                (
+                    str(row.letter_id),
+                    _state(row),
+                    str(row.job_id),
+                    f"{row.pipeline}.{row.stage}",
+                    row.error_class,
+                    _ago(row.last_failure_at, now),
+                    f"{row.attempts} of {row.budget}",
+                    str(row.replays or ""),
+                ),
+                (row.signature, f"next: {_told(next_step_of(row))}"),
             )
             for row in rows
-        ),
+        ],
     )
 
 
-def group_table(groups: Sequence[GroupRow], now: float, *, blocks: bool) -> Table:
-    """Two lines a group."""
-    headings = (
-        "count",
-        "states",
-        "pipeline.stage",
-        "class",
-        "first",
-        "last",
-        "24 h",
-        "what happened, and what comes next",
-    )
-    return table(
+def group_list(groups: Sequence[GroupRow], now: float, *, blocks: bool) -> RenderableType:
+    """Each group with an example, what happened and what comes next under it."""
+    headings = ("count", "states", "pipeline.stage", "class")
+    return _items(
         headings,
-        (
+        [
             (
-                f"{group.count:,}",
-                _states(group.by_state),
-                ", ".join(f"{pipeline}.{stage}" for pipeline in group.pipelines for stage in group.stages),
-                group.error_class,
-                _ago(group.first_seen, now),
-                _ago(group.last_seen, now),
-                trend(group.trend, blocks=blocks),
-                _with_next(f"{group.signature} [{group.fingerprint}, e.g. {group.sample_id}]", _next_of_group(group)),
+                (
+                    f"{group.count:,}",
+                    _states(group.by_state),
+                    ", ".join(f"{pipeline}.{stage}" for pipeline in group.pipelines for stage in group.stages),
+                    group.error_class,
+                ),
+                (
+                    group.signature,
+                    f"{group.fingerprint}, for example {group.sample_id}",
+                    (
+                        f"first {_ago(group.first_seen, now)}, last {_ago(group.last_seen, now)}; in the last 24 hours: "
+                        f"{trend(group.trend, blocks=blocks) or 'none'}"
+                    ),
+                    f"next: {_told(_next_of_group(group))}",
+                ),
             )
             for group in groups
-        ),
+        ],
     )
 
 
@@ -226,9 +227,28 @@ def _next_of_group(group: GroupRow) -> NextStep:
     return next_step(state, f"--group {group.fingerprint}", category=group.category)
 
 
-def _with_next(what: str, step: NextStep) -> Text:
-    told = step.command or step.what
-    return Text.assemble(plain(what), "\n", (f"next: {plain(told)}", "dim"))
+def _told(step: NextStep) -> str:
+    return step.command or step.what
+
+
+def _items(headings: Sequence[str], items: Sequence[tuple[Sequence[str | Text], Sequence[str]]]) -> RenderableType:
+    """Columns, without those that hold nothing, and under each item lines of its own: long ones have the whole width."""
+    rows = [[cell if isinstance(cell, Text) else Text(plain(cell)) for cell in cells] for cells, _ in items]
+    widths = [max(len(heading), *(row[place].cell_len for row in rows)) for place, heading in enumerate(headings)]
+    widths = [width if any(row[place].cell_len for row in rows) else 0 for place, width in enumerate(widths)]
+    lines = [_line([Text(heading, style="bold") for heading in headings], widths)]
+    for row, (_, below) in zip(rows, items, strict=True):
+        lines.append(_line(row, widths))
+        lines += [Text(f"  {plain(each)}", style="dim" if each.startswith("next: ") else "") for each in below if each]
+    return Group(*lines)
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    shown = [(cell, width) for cell, width in zip(cells, widths, strict=True) if width]
+    padded = [Text.assemble(cell, " " * (width - cell.cell_len)) for cell, width in shown]
+    made = Text("  ").join(padded)
+    made.rstrip()
+    return made
 
 
 def _state(row: LetterRow) -> Text:
@@ -238,11 +258,6 @@ def _state(row: LetterRow) -> Text:
 
 def _states(by_state: Mapping[LetterState, int]) -> str:
     return ", ".join(f"{state} {by_state[state]:,}" for state in _URGENT if by_state.get(state))
-
-
-def _tries(row: LetterRow) -> str:
-    replays = f", {count(row.replays, 'replay')}" if row.replays else ""
-    return f"{row.attempts} of {row.budget}{replays}"
 
 
 def _ago(moment: float, now: float) -> str:
