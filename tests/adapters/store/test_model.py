@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partialmethod
+from inspect import getmembers
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RULE_MARKER,
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from letters_model import LetterRules
 from store_model import Entry, Gate, Model
 
@@ -370,10 +379,26 @@ class Machine(LetterRules, RuleBasedStateMachine):
                 assert entry.fence == 0
 
 
+def run(machine: type[Machine], steps: int) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=50, stateful_step_count=steps, suppress_health_check=list(HealthCheck)),
+    )
+
+
 @pytest.mark.spec("REV-1.2", "REV-2.2", "CRIT-3.3")
 def test_a_store_does_what_the_model_says(desk, say, submits):
-    kind = type("MachineOfThis", (Machine,), {"desk": desk, "say": staticmethod(say), "submits": staticmethod(submits)})
-    run_state_machine_as_test(
-        kind,
-        settings=settings(max_examples=50, stateful_step_count=50, suppress_health_check=list(HealthCheck)),
-    )
+    run(type("OfThis", (Machine,), {"desk": desk, "say": say, "submits": staticmethod(submits)}), 50)
+
+
+ABOUT_LETTERS = {"live_and_die", "time_passes", "cancel"}
+
+
+@pytest.mark.spec("CRIT-5.4", "CRIT-5.6")
+def test_a_store_does_what_the_model_says_about_dead_letters(desk, say, submits):
+    others = {
+        name: partialmethod(found)  # which is drawn no more, and can be called
+        for name, found in getmembers(Machine)
+        if hasattr(found, RULE_MARKER) and name not in ABOUT_LETTERS
+    }
+    run(type("OfLetters", (Machine,), {"desk": desk, "say": say, "submits": staticmethod(submits), **others}), 10)

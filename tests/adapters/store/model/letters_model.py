@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import rule
 from letters_audit import audit
 from letters_lab import step
 
@@ -18,6 +18,7 @@ REPLAYS = {E.REPLAY, E.OVERRIDE}
 BY_HAND = sorted(set(E) - REPLAYS - {E.RECOVER, E.FAIL, E.RELAPSE, E.WITHDRAW})
 CLASSES = st.sampled_from(["NETWORK_TIMEOUT", "AUTH_DENIED"])
 FINGERPRINTS = st.sampled_from(["v1:1", "v1:2"])
+ACTS = ["replay", "replay", "run", "run", "remedy", "settle", "die"]
 WAYS = [(E.OVERRIDE,), (E.OVERRIDE,), (E.TRIAGE, E.REMEDIATE, E.APPROVE, E.REPLAY), (E.REPLAY,), (E.REOPEN, E.OVERRIDE)]
 
 
@@ -101,6 +102,7 @@ class LetterRules:
 
     desk: Any
     say: Any
+    submits: Any
     model: Any
     now: float
 
@@ -139,29 +141,37 @@ class LetterRules:
             )
             self.agree()
 
-    @precondition(lambda self: self.model.letters.of)
-    @rule(data=st.data(), events=st.lists(st.sampled_from(BY_HAND), min_size=1, max_size=3))
-    def remedy(self, data: Any, events: list[LetterEvent]) -> None:
+    # Several in a row: drawn one by one among all other rules, death would hardly ever follow on death.
+    @rule(data=st.data(), acts=st.lists(st.sampled_from(ACTS), min_size=2, max_size=12))
+    def live_and_die(self, data: Any, acts: list[str]) -> None:
+        self.die(data)
+        for act in acts:
+            getattr(self, act)(data)
+
+    def remedy(self, data: Any) -> None:
         self.now += 1  # two remedies at one moment by the same person would be one that is sent again
         jobs = self.some_letters(data)
+        state = self.model.letters.of[jobs[0]].state
+        events = data.draw(st.sampled_from([[], [], [], *([event] for event in BY_HAND)]))
+        for _ in range(data.draw(st.integers(1, 3))):
+            # Mostly steps that the first of them can take: drawn at random hardly any would be.
+            events.append(
+                data.draw(st.sampled_from([event for event in BY_HAND if (state, event) in LETTER_TRANSITIONS]))
+            )
+            state = LETTER_TRANSITIONS[state, events[-1]]
         allowed = [job_id for job_id in jobs if self.model.letters.of[job_id].allows(tuple(events))]
         for job_id in allowed:
             self.model.letters.of[job_id].take(*events)
         ids = tuple(self.ids[job_id] for job_id in jobs)
-        self.both_of_letters(
-            i.Remedy(letters=ids, steps=tuple(map(step, events)), actor="ann", now=self.now), jobs, allowed
-        )
+        said = i.Remedy(letters=ids, steps=tuple(map(step, events)), actor="ann", now=self.now)
+        self.both_of_letters(said, jobs, allowed)
 
-    @precondition(lambda self: self.model.letters.of)
-    @rule(
-        data=st.data(),
-        events=st.sampled_from(WAYS),
-        restart=st.booleans(),
-        stage=st.sampled_from([None, None, "fetch", "llm"]),
-    )
-    def replay(self, data: Any, events: tuple[LetterEvent, ...], restart: bool, stage: str | None) -> None:  # noqa: FBT001 - as drawn
+    def replay(self, data: Any) -> None:
         self.now += 1
-        jobs = self.some_letters(data)
+        jobs, events = self.some_letters(data), data.draw(st.sampled_from(WAYS))
+        restart, stage = data.draw(
+            st.sampled_from([(False, None), (False, None), (True, None), (False, "fetch"), (True, "llm")])
+        )
         allowed = [job_id for job_id in jobs if self.model.letters.can_replay(job_id, events, stage)]
         for job_id in allowed:
             self.model.letters.replay(job_id, events, stage, restart=restart)
@@ -171,14 +181,27 @@ class LetterRules:
         )  # fmt: skip
         self.both_of_letters(said, jobs, allowed)
 
-    @precondition(lambda self: self.model.letters.of)
-    @rule(data=st.data())
-    def replay_all(self, data: Any) -> None:
-        """What waits in the queue is run again: so that deaths follow deaths."""
-        self.replay(data, (E.OVERRIDE,), restart=False, stage=None)
+    def die(self, data: Any) -> None:
+        for _ in range(data.draw(st.integers(1, 2))):
+            self.now += 1
+            wanted = self.submits(f"dies-{self.now}", priority=9, created_at=self.now)
+            self.model.submit(wanted, self.desk.do(wanted).job_id)
+        self.run_on(data, ["bury"])
 
-    @rule()
-    def settle(self) -> None:
+    def run(self, data: Any) -> None:
+        self.run_on(
+            data, data.draw(st.sampled_from([["bury"], ["bury"], ["checkpoint", "bury"], ["finish"], ["skip"]]))
+        )
+
+    def run_on(self, data: Any, names: list[str]) -> None:
+        """Have a worker say this of what it claims, whatever an earlier failure has paused."""
+        for (pipeline, stage), gate in self.model.gates.items():
+            if gate.paused_by is not None or gate.held_until is not None:
+                self.desk.do(i.Resume(pipeline=pipeline, stage=stage, actor="ann", now=self.now))
+                gate.paused_by = gate.held_until = gate.opened_at = gate.probe_until = None
+        self.work(data, names, i.Counters())
+
+    def settle(self, _data: Any) -> None:
         settled = self.model.letters.settled()
         assert self.desk.do(i.Settle(now=self.now)) == len(settled)
         for job_id, event in settled.items():
