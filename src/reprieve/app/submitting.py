@@ -131,9 +131,14 @@ def _check_order(item: Item) -> None:
     if (item.subject is None) != (item.version is None):
         raise UsageError("subject and version go together: a version is a version of something")
     if item.subject is not None:
-        _check_text("subject", item.subject)
-        require_whole("version", item.version, 1, _HIGHEST_VERSION)
+        check_version(item.subject, item.version)
     require_whole("priority", item.priority, -_HIGHEST_VERSION, _HIGHEST_VERSION)
+
+
+def check_version(subject: object, version: object) -> None:
+    """Refuse what is no version of anything."""
+    _check_text("subject", subject)
+    require_whole("version", version, 1, _HIGHEST_VERSION)
 
 
 def _run_at(item: Item, now: float) -> float | None:

@@ -142,14 +142,19 @@ def _is_dropped_twice(row: Standing, can: Capability, now: float) -> bool:
     return can.key_window is not None and first is not None and now < first + can.key_window * (1 - _MARGIN)
 
 
-def after_failed_send(failure: Failure, phase: Phase, *, doubted: bool = False) -> DeliveryEvent:
+def after_failed_send(
+    failure: Failure, phase: Phase, *, doubted: bool = False, attempts: int | None = None
+) -> DeliveryEvent:
     """What a failed send means: judged by how far it got, not by the kind of exception.
 
-    An earlier try that was in doubt stays so, however surely this one was not processed.
+    An earlier try that was in doubt stays so, however surely this one was not processed. `attempts` are those that were
+    made, where no job's own budget ends them.
     """
     if doubted or phase is Phase.DURING:
         return DeliveryEvent.DOUBT
-    return DeliveryEvent.PUT_OFF if failure.retryable else DeliveryEvent.REFUSE
+    if failure.retryable and (attempts is None or attempts < _MOST_SENDS):
+        return DeliveryEvent.PUT_OFF
+    return DeliveryEvent.REFUSE
 
 
 IN_DOUBT: Final = frozenset({DeliveryStatus.SENDING, DeliveryStatus.UNCERTAIN, DeliveryStatus.RECONCILING})
@@ -193,3 +198,4 @@ def after_look_up(found: Found, row: Standing, can: Capability, now: float) -> t
 
 
 _MOST_LOOKUPS: Final = 20
+_MOST_SENDS: Final = 20

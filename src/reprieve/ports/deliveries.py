@@ -58,7 +58,7 @@ class DeliveryReader(Protocol):
         """What a sweep has to look at now, with bodies, the longest due first; no row that is not settled escapes it.
 
         Those in sending, uncertain or reconciling whose lease and `not_before` are over; those that claim to be sent
-        without evidence; those that are pending though their job is over and succeeded.
+        without evidence; those that are pending though their job has succeeded, or waits for others of its own.
         """
         ...
 

@@ -125,6 +125,10 @@ class Theatre:
         begun = {number: step for (what, number), step in last.items() if what == "delivery"}
         return {row["id"]: jobs[row["job_id"]] for row in self.lab.rows("deliveries") if row["job_id"] in jobs} | begun
 
+    def recent(self) -> set[int]:
+        """The processes that have done something about a delivery not long ago."""
+        return {each.pid for each in delivery_gates.read(self.steps)[-50:]}
+
     def wait_until_due(self, pipelines: str) -> None:
         """Until a sweep looks at all that pipelines whose name begins so have left in doubt."""
         left = [row for row in self.lab.rows("deliveries", status="sending") if f".{pipelines}" in row["sender"]]
@@ -148,6 +152,23 @@ class Theatre:
             if row["answer"] != "unknown":
                 tried[row["delivery_id"]].append(f"{row['kind']} {row['answer']}")
         return tried
+
+    def check_jobs(self) -> None:
+        """Every job has succeeded, or waits for rows of its own that a person has to settle."""
+        rows = self.lab.rows("deliveries")
+        held = {row["job_id"] for row in rows if row["status"] == "held"}
+        assert self.lab.outcomes() == dict.fromkeys({row["job_id"] for row in rows} - held, "succeeded")
+        waiting = {row["job_id"]: (row["state"], row["waits_on"]) for row in self.lab.rows("queue")}
+        assert waiting == {job: (3, f"delivery:{job}") for job in held}
+
+    def check_settled(self) -> None:
+        """Everybody has been told once, and nobody had to read a stack trace."""
+        have, rows = self.providers.have(), self.lab.rows("deliveries")
+        assert {row["status"] for row in rows} == {"sent"}
+        assert {have[row["token"]] for row in rows} == {1}
+        assert set(self.lab.outcomes().values()) == {"succeeded"}
+        assert self.lab.count("queue") == 0
+        assert self.lab.complain() == []
 
     def settle(self) -> None:
         """As a person does it who has asked the recipients: confirm what they have, and have the rest sent again."""

@@ -187,25 +187,6 @@ def check_cycle(theatre, cycle, report):
         line.messages[1] += 1
 
 
-def check_jobs(theatre):
-    """Succeeded, or waiting for their own rows that a person has to settle."""
-    rows = theatre.lab.rows("deliveries")
-    held = {row["job_id"] for row in rows if row["status"] == "held"}
-    assert theatre.lab.outcomes() == dict.fromkeys({row["job_id"] for row in rows} - held, "succeeded")
-    waiting = {row["job_id"]: (row["state"], row["waits_on"]) for row in theatre.lab.rows("queue")}
-    assert waiting == {job: (3, f"delivery:{job}") for job in held}
-
-
-def check_settled(theatre):
-    """By a person, where nobody else could."""
-    theatre.settle()
-    have, rows = theatre.providers.have(), theatre.lab.rows("deliveries")
-    assert {row["status"] for row in rows} == {"sent"}
-    assert {have[row["token"]] for row in rows} == {1}
-    assert set(theatre.lab.outcomes().values()) == {"succeeded"}
-    assert theatre.lab.count("queue") == 0
-
-
 def table(report):
     def shown(counted):
         return "; ".join(f"{number} {what}" for what, number in sorted(counted.items(), key=str))
@@ -238,11 +219,11 @@ def test_everybody_is_told_once_at_whatever_step_the_process_is_killed(theatre, 
     for number in range(max(1, round(CRASHES / (240 * recipients)))):
         cycle = Cycle(theatre, number, recipients, draw)
         cycle.run()
-        check_jobs(theatre)
+        theatre.check_jobs()
         check_cycle(theatre, cycle, report)
     total = tell_all(theatre, report, tell, pytestconfig.rootpath)
     assert total >= min(200, CRASHES)
     steps = {step for kind in KINDS for step in STEPS[kind]} | {f"{step}, later" for steps in LATER for step in steps}
     assert set(report) >= steps
-    check_settled(theatre)
-    assert theatre.lab.complain() == []
+    theatre.settle()
+    theatre.check_settled()

@@ -67,12 +67,14 @@ class Courier:
         """Take how long to put off what failed, by the number of its attempt; None where a job's own retry sees to that."""
         self._journal, self._now, self._profile, self._backoff = journal, now, profile, backoff
 
-    async def advance(self, row: DeliveryRecord, sender: Sender) -> Went:
-        """Take a delivery as far as it goes now."""
+    async def advance(self, row: DeliveryRecord, sender: Sender, *, resends: bool = True) -> Went:
+        """Take a delivery as far as it goes now; without `resends` not beyond the word that it is missing."""
         went = Went(row)
         while True:
             what = next_act(standing(went.row), sender.capability, self._now())
             match what.act:
+                case Act.SEND if went.row.status is DeliveryStatus.PENDING and not resends:
+                    return went
                 case Act.SEND:
                     went = await self.send(went.row, sender)
                 case Act.LOOK_UP:
@@ -124,7 +126,8 @@ class Courier:
         if phase is None:
             phase = Phase.DURING if failure is None else assumed_phase(failure)
         if failure is not None:
-            event = after_failed_send(failure, phase, doubted=doubted)
+            attempts = None if self._backoff is None else row.attempts
+            event = after_failed_send(failure, phase, doubted=doubted, attempts=attempts)
         else:
             event = DeliveryEvent.DOUBT if doubted or phase is Phase.DURING else DeliveryEvent.PUT_OFF
         said = "it was interrupted" if failure is None else failure.message
@@ -160,6 +163,8 @@ class Courier:
         begun = await self._begin(row, DeliveryEvent.LOOK, lasts=can.send_timeout, lag=0.0)
         if begun is None:
             return Went(row)
+        if claimed and not standing(row).evidence:
+            ALERTS.error("delivery %d is marked as sent without evidence: its provider is asked", row.delivery_id)
         answer = await self._ask(begun, sender)
         event, following = after_look_up(answer.found, standing(begun), can, self._now())
         evidence = redact(answer.evidence)[:_LONGEST_NOTE] or f"look-up: {answer.found}"

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from reprieve.app.outbox.courier import Courier, Went
 from reprieve.app.outbox.freezing import freeze, token_of
 from reprieve.app.redaction import redact
+from reprieve.app.submitting import check_version
 from reprieve.core.failure import ErrorClass
 from reprieve.core.lifecycle import DeliveryStatus
 from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError, Wait
@@ -74,6 +75,7 @@ async def deliver(
     sender = _sender(desk, via)
     changelist_id = job.subject if subject is None else subject
     review_version = job.version if version is None else version
+    check_version(changelist_id, review_version)
     drafts = _drafts(messages, sender, changelist_id, review_version)
     if not drafts.rows:
         return Delivered(sent=())
@@ -88,14 +90,15 @@ async def deliver(
     missing = {row.sender for row in prepared.rows} - set(desk.senders)
     if missing:
         raise UnknownNameError("sender of this pipeline", min(missing), tuple(desk.senders))
-    went = await _serve(desk, prepared.rows, drafts.nobodies)
-    return _judge(job, went)
+    return _judge(await _serve(desk, prepared.rows, drafts.nobodies), desk.now())
 
 
 def deliver_blocking(job: Job[Any], messages: Iterable[Message], *, via: str | Sender, **options: Any) -> Delivered:  # noqa: ANN401 - those of `deliver`
     """`deliver` for plain functions, which run in a thread."""
-    coroutine = deliver(job, messages, via=via, **options)
-    return asyncio.run_coroutine_threadsafe(coroutine, _desk_of(job).loop).result()
+    desk = _desk_of(job)
+    if asyncio._get_running_loop() is desk.loop:  # noqa: SLF001 - the public one raises where there is none
+        raise UsageError("an async stage awaits reprieve.deliver: deliver_blocking would wait for itself")
+    return asyncio.run_coroutine_threadsafe(deliver(job, messages, via=via, **options), desk.loop).result()
 
 
 def _desk_of(job: Job[Any]) -> Desk:
@@ -165,7 +168,7 @@ async def _serve(desk: Desk, rows: Sequence[DeliveryRecord], nobodies: Mapping[s
     return [task.result() for task in tasks]
 
 
-def _judge(job: Job[Any], went: Sequence[Went]) -> Delivered:
+def _judge(went: Sequence[Went], now: float) -> Delivered:
     """What the state of all recipients means for the job."""
     unmet = [each for each in went if each.row.required and each.row.notified_at is None]
     for each in went:
@@ -174,11 +177,15 @@ def _judge(job: Job[Any], went: Sequence[Went]) -> Delivered:
     for each in unmet:
         if each.error is not None and each.row.status is not DeliveryStatus.FAILED:
             raise each.error
-    postponed = [each for each in unmet if each.row.status is DeliveryStatus.PENDING]
+    postponed = [each.row for each in unmet if each.row.status is DeliveryStatus.PENDING]
     if postponed:
-        raise Retryable(f"{len(postponed)} recipients are still to be told")
-    if any(each.row.status is not DeliveryStatus.FAILED for each in unmet):
-        raise Wait(f"{WAITS_ON}{job.id}")
+        until = max(now if row.not_before is None else row.not_before for row in postponed)
+        raise Retryable(
+            f"{len(postponed)} recipients are still to be told", retry_after=until - now if until > now else None
+        )
+    for each in unmet:
+        if each.row.status is not DeliveryStatus.FAILED:
+            raise Wait(f"{WAITS_ON}{each.row.job_id}")  # another's, where that one was first to tell this recipient
     if unmet:
         raise _refusal(unmet, len(went))
     sent = tuple(each.row.recipient for each in went if each.row.notified_at is not None)

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.looking import Looks
-from reprieve.app.outbox.courier import ALERTS, Courier
+from reprieve.app.outbox.courier import Courier
 from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.time import StoreTime
+from reprieve.core.delivery import IN_DOUBT
 from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus
 from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import Correct, DeliveryAttempt, WakeDelivered, Written
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline import Pipeline
@@ -34,7 +35,6 @@ _QUICK: Final = 0.1
 _STEADY: Final = 1.0
 _IDLE: Final = 5.0
 _LONGEST_BACKOFF: Final = 300.0
-_IN_DOUBT: Final = frozenset({DeliveryStatus.SENDING, DeliveryStatus.UNCERTAIN, DeliveryStatus.RECONCILING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,34 +103,48 @@ class Sweep:
             await self._time.synchronize()
             names = frozenset(self._senders)
             rows = await self._look(self._reader.due, now=self._time.now(), senders=names, limit=_PAGE)
-            turn = asyncio.Semaphore(_AT_ONCE)
-
-            async def one(row: DeliveryRecord) -> bool:
-                async with turn:
-                    return await self._mend(row)
-
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one(row)) for row in rows]
-            abandoned = await self._look(self._reader.abandoned, limit=_PAGE)
-            given_up = sum([await self._give_up(row) for row in abandoned])
+            mended = await self._mend_all(rows)
+            given_up = await self._give_up_abandoned()
+            # Only now: what a cancelled job did not get to tell is given up by then, and taken by nobody.
+            await self._mend_all([row for row in mended if row.status is DeliveryStatus.PENDING])
             woken = await self._journal.ask(WakeDelivered(now=self._time.now()))
-        return Swept(looked_at=sum(task.result() for task in tasks), given_up=given_up, woken=woken)
+        return Swept(looked_at=len(mended), given_up=given_up, woken=woken)
 
     async def _is_in_doubt(self) -> bool:
         """Whether something of ours is unsettled that time, or a look-up, will settle."""
-        wanted = DeliveryFilter(statuses=_IN_DOUBT, limit=_PAGE)
+        wanted = DeliveryFilter(statuses=IN_DOUBT, limit=_PAGE)
         return any(row.sender in self._senders for row in await self._look(self._reader.deliveries, wanted))
 
-    async def _mend(self, row: DeliveryRecord) -> bool:
-        """Whether anything was done about it."""
-        if row.status is DeliveryStatus.SENT:
-            ALERTS.error("delivery %d is marked as sent without evidence: its provider is asked", row.delivery_id)
+    async def _mend_all(self, rows: Sequence[DeliveryRecord]) -> list[DeliveryRecord]:
+        """Those of which something was done, as they are now; what is missing is sent if that was known before."""
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(row: DeliveryRecord) -> DeliveryRecord:
+            async with turn:
+                return await self._mend(row)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(row)) for row in rows]
+        after = [task.result() for task in tasks]
+        return [now for before, now in zip(rows, after, strict=True) if now.fence != before.fence]
+
+    async def _mend(self, row: DeliveryRecord) -> DeliveryRecord:
         try:
-            went = await self._courier.advance(row, self._senders[row.sender])
+            known = row.status is DeliveryStatus.PENDING
+            went = await self._courier.advance(row, self._senders[row.sender], resends=known)
         except Exception as error:  # noqa: BLE001 - one that fails stops no other
             _LOG.error("delivery %d could not be reconciled:\n%s", row.delivery_id, redact_exception(error))
-            return False
-        return went.row.fence != row.fence
+            return row
+        return went.row
+
+    async def _give_up_abandoned(self) -> int:
+        given_up = 0
+        while True:
+            abandoned = await self._look(self._reader.abandoned, limit=_PAGE)
+            done = sum(await asyncio.gather(*(self._give_up(row) for row in abandoned)))
+            given_up += done
+            if not done or len(abandoned) < _PAGE:
+                return given_up
 
     async def _give_up(self, row: DeliveryRecord) -> bool:
         now = self._time.now()

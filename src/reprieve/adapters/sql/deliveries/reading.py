@@ -10,7 +10,7 @@ from sqlalchemy import and_, func, null, or_, select, text
 from reprieve.adapters.sql.deliveries.rows import record
 from reprieve.adapters.sql.deliveries.statements import RECORD
 from reprieve.adapters.sql.engine import Database
-from reprieve.adapters.sql.tables import dead_letters, deliveries, delivery_attempts, outcomes
+from reprieve.adapters.sql.tables import dead_letters, deliveries, delivery_attempts, outcomes, queue
 from reprieve.core.lifecycle import CLOSED, DeliveryStatus, JobStatus
 from reprieve.ports.deliveries import DeliveryDetail
 from reprieve.ports.intents import DeliveryAttempt
@@ -150,9 +150,11 @@ def _due(now: float, senders: frozenset[str]) -> Sequence[Select[Any]]:
     # Two statements, not one with OR: the index is in the order of the time.
     at_any_time, at_its_time = deliveries.c.not_before.is_(None), deliveries.c.not_before <= now
     succeeded = and_(_ended, outcomes.c.status == JobStatus.SUCCEEDED.value)
+    waiting = and_(queue.c.job_id == deliveries.c.job_id, text("queue.state = 3 AND queue.waits_on LIKE 'delivery:%'"))
     return (
         wanted.where(_UNSETTLED, at_any_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(_UNSETTLED, at_its_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(UNPROVEN, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
         wanted.join(outcomes, succeeded).where(_PENDING, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
+        wanted.join(queue, waiting).where(_PENDING, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
     )
