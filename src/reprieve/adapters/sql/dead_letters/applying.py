@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 from reprieve.adapters.sql.dead_letters import burying, campaigning, remedying, replaying
 from reprieve.adapters.sql.dead_letters.hand import Hand
 from reprieve.adapters.sql.dead_letters.tally import Tally
-from reprieve.adapters.sql.dead_letters.words import POSTGRES, SQLITE, Ask, Put, rows_as_json
+from reprieve.adapters.sql.talking import on_postgres, on_sqlite
+from reprieve.adapters.sql.words import POSTGRES, SQLITE, Ask
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
 
@@ -21,43 +22,20 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
-    from reprieve.adapters.sql.dead_letters.words import Rows, Talk, Words
     from reprieve.adapters.sql.postgres.link import Cursor
+    from reprieve.adapters.sql.words import Talk, Words
 
     Other = i.Remedy | i.Replay | i.Settle | i.Gather | i.Enlist | i.Steer | i.Launch
 
 
 def apply_on_sqlite(connection: sqlite3.Connection, intents: list[i.LetterIntent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - a handler's shape
     """Apply them on SQLite."""
-    talk = apply(SQLITE, intents, again=again)
-    rows: Rows = []
-    try:
-        asked = next(talk)
-        while True:
-            if isinstance(asked, Put):
-                connection.executemany(asked.statement, asked.rows)
-            else:
-                rows = connection.execute(asked.statement, asked.values).fetchall()
-            asked = talk.send(rows)
-    except StopIteration as end:
-        answers: Sequence[i.Answer] = end.value
-        return answers
+    return on_sqlite(connection, apply(SQLITE, intents, again=again))
 
 
 async def apply_on_postgres(cursor: Cursor, intents: list[i.LetterIntent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - a handler's shape
     """Apply them on PostgreSQL."""
-    talk = apply(POSTGRES, intents, again=again)
-    rows: Rows = []
-    try:
-        asked = next(talk)
-        while True:
-            values = {"rows": rows_as_json(asked.rows)} if isinstance(asked, Put) else asked.values
-            await cursor.execute(asked.statement, values)
-            rows = await cursor.fetchall() if cursor.description else []
-            asked = talk.send(rows)
-    except StopIteration as end:
-        answers: Sequence[i.Answer] = end.value
-        return answers
+    return await on_postgres(cursor, apply(POSTGRES, intents, again=again))
 
 
 def apply(words: Words, intents: Sequence[i.LetterIntent], *, again: bool) -> Talk[list[i.Answer]]:

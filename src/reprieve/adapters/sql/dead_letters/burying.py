@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reprieve.adapters.sql.dead_letters.entries import ENGINE
 from reprieve.adapters.sql.dead_letters.members import Members
-from reprieve.adapters.sql.dead_letters.words import Ask, Put, rows_as_json
+from reprieve.adapters.sql.words import Ask, Put, rows_as_json
 from reprieve.core.canary import MemberState
 from reprieve.core.lifecycle import (
     DEAD_LETTER_STATUS,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from reprieve.adapters.sql.dead_letters.tally import Tally
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
     from reprieve.ports.intents import Bury, DeadLetterRecord
 
     Kind = tuple[str, str, str, str, str]

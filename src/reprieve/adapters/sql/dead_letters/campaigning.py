@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.adapters.sql.dead_letters.members import Members
 from reprieve.adapters.sql.dead_letters.replaying import Order, put_back
-from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.adapters.sql.words import Ask, Put
 from reprieve.core.canary import CampaignState, MemberState
 from reprieve.core.lifecycle import LetterEvent
 from reprieve.core.remedies import RootCause
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from reprieve.adapters.sql.dead_letters.hand import Hand
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
     from reprieve.ports.intents import Enlist, Gather, Launch, Steer
 
 _GATHERED: Final = {

@@ -7,13 +7,13 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from reprieve.adapters.sql.dead_letters.words import Ask
+from reprieve.adapters.sql.words import Ask
 from reprieve.core.lifecycle import LetterState, letter_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
     from reprieve.core.lifecycle import LetterEvent
     from reprieve.core.remedies import RootCause
     from reprieve.ports.intents import Step

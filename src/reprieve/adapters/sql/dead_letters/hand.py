@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reprieve.adapters.sql.dead_letters.tally import Tally
-    from reprieve.adapters.sql.dead_letters.words import Words
+    from reprieve.adapters.sql.words import Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

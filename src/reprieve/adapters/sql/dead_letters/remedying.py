@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reprieve.adapters.sql.dead_letters.entries import ENGINE, Path, move, tell, told_before
 from reprieve.adapters.sql.dead_letters.members import Members
-from reprieve.adapters.sql.dead_letters.words import Ask
+from reprieve.adapters.sql.words import Ask
 from reprieve.core.canary import MemberState
 from reprieve.core.lifecycle import JobStatus, LetterEvent, LetterState
 from reprieve.errors import IllegalTransitionError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from reprieve.adapters.sql.dead_letters.hand import Hand
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
     from reprieve.core.remedies import RootCause
     from reprieve.ports.intents import Remedy, Settle
 

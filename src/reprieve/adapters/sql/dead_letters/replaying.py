@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reprieve.adapters.sql.dead_letters.entries import tell, told_before
 from reprieve.adapters.sql.dead_letters.remedying import answer, cause_of, judge, look
-from reprieve.adapters.sql.dead_letters.words import Ask, Put
 from reprieve.adapters.sql.deliveries.resending import resend
+from reprieve.adapters.sql.words import Ask, Put
 from reprieve.core.lifecycle import JobStatus, LetterState
 from reprieve.ports.intents import CODEC_JSON, QueueState, Refused
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reprieve.adapters.sql.dead_letters.entries import Path
     from reprieve.adapters.sql.dead_letters.hand import Hand
     from reprieve.adapters.sql.dead_letters.remedying import Letter
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
     from reprieve.ports.intents import Remedied, Replay, Revision, Step
 
 

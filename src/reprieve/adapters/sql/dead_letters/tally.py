@@ -10,12 +10,12 @@ from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from reprieve.adapters.sql.dead_letters.words import Ask, Put
+from reprieve.adapters.sql.words import Ask, Put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
 
 _HOUR: Final = 3600
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from reprieve.adapters.sql.dead_letters.words import Ask
+from reprieve.adapters.sql.words import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reprieve.adapters.sql.dead_letters.words import Talk, Words
+    from reprieve.adapters.sql.words import Talk, Words
 
 
 def resend(words: Words, job_ids: Iterable[int], *, actor: str, now: float) -> Talk[None]:

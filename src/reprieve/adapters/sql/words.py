@@ -1,7 +1,7 @@
-"""The few words in which the two dialects differ, so that each statement about dead letters is written once.
+"""The few words in which the two dialects differ, so that a statement off the hot path is written once for both.
 
-What is done about dead letters is written as talks: generators that yield what is to be asked of the database, and are
-sent the rows. Who drives a talk (`applying.py`) has the connection, and waits for it in its own way.
+What is done with several statements is written as a talk: a generator that yields what is to be asked of the database, and
+is sent the rows. Who drives it has the connection, and waits for it in its own way.
 """
 
 from __future__ import annotations
