@@ -22,6 +22,7 @@
         ├── Retryable               "try this again": optionally when
         ├── Permanent               "no retry will help"
         └── NeedsReview             "a person has to look at this"
+            └── Unusable            a model's answer that does not fit, even after it was asked to repair it
 
 Nothing here wraps a failure that came from outside: that one is classified, and re-raised as it was.
 """
@@ -31,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class ReprieveError(Exception):
@@ -232,6 +233,25 @@ class Permanent(Verdict):
 
 class NeedsReview(Verdict):
     """Raise it to hand the work to a person."""
+
+
+class Unusable(NeedsReview):
+    """What a model answered does not fit its schema, was cut off or refused; it was asked to repair it where that can help."""
+
+    error_class = "OUTPUT_INVALID"
+
+    def __init__(self, message: str, *, material: Mapping[str, object]) -> None:
+        """Take what a reviewer needs, as JSON can hold it: samples, schema, the answers with what is wrong with each."""
+        super().__init__(message)
+        self.material = material
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        return (_rebuild_unusable, (str(self), self.material))
+
+
+def _rebuild_unusable(message: str, material: Mapping[str, object]) -> Unusable:
+    return Unusable(message, material=material)
 
 
 class Wait(Verdict):
