@@ -7,6 +7,8 @@ import pytest
 from outbox_desk import accepted, begin, correct, prepare
 
 from reprieve.adapters.sql import schema
+from reprieve.core.canary import CampaignState
+from reprieve.core.lifecycle import LetterEvent
 from reprieve.core.policy import Cause
 from reprieve.errors import SchemaError, StoreRefusedError
 from reprieve.ports import intents as i
@@ -92,6 +94,13 @@ def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits)
         i.Wake(prefix="x", now=NOW),
         i.WakeDelivered(now=NOW),
         *[each(404) for each in (prepare, begin, accepted, correct)],
+        i.Remedy(letters=(404,), steps=(i.Step(event=LetterEvent.NOTE, note="x"),), actor="ann", now=NOW),
+        i.Replay(letters=(404,), steps=(i.Step(event=LetterEvent.OVERRIDE, note="x"),), actor="ann", now=NOW),
+        i.Settle(now=NOW),
+        i.Gather(actor="ann", now=NOW, selection="{}", fingerprint=None, steps=(), waves=(1,)),
+        i.Enlist(campaign_id=404, letters=(404,)),
+        i.Steer(campaign_id=404, expects=(), state=CampaignState.CANCELLED, actor="ann", reason="x", now=NOW),
+        i.Launch(campaign_id=404, wave=0, launched=0, count=1, now=NOW),
         i.Pause(**place, actor="ann", reason="x"),
         i.Resume(**place, actor="ann"),
         i.Hold(**place, until=NOW, error_class="x", reason="x"),
