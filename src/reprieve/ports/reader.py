@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from reprieve.core.lifecycle import JobStatus
     from reprieve.ports.intents import Counters, QueueState
@@ -286,4 +286,11 @@ class Keeper(Protocol):
 
     def upgrade(self) -> None:
         """Make the tables, or bring them up to date."""
+        ...
+
+    def copy_to(self, url: str, told: Callable[[str, int], None]) -> Mapping[str, int]:
+        """Copy everything into another, empty database, all or nothing; how many rows, by table, of which `told` hears.
+
+        `RefusedError` where somebody works here, or something is there.
+        """
         ...

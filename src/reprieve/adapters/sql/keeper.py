@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, bindparam, delete, select, update
 
-from reprieve.adapters.sql import schema
+from reprieve.adapters.sql import copying, schema
 from reprieve.adapters.sql.dead_letters import keeping
 from reprieve.adapters.sql.deliveries.keeping import Told, chunks, prune_told, unsettled
 from reprieve.adapters.sql.engine import Database
@@ -29,7 +29,7 @@ from reprieve.errors import SchemaError, UsageError
 from reprieve.ports.reader import Pruned, SchemaView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy.engine import Connection
 
@@ -123,6 +123,10 @@ class SqlKeeper:
     def upgrade(self) -> None:
         """Make the tables, or bring them up to date."""
         schema.upgrade(self._url)
+
+    def copy_to(self, url: str, told: Callable[[str, int], None]) -> Mapping[str, int]:
+        """Copy everything into another, empty database, all or nothing."""
+        return copying.copy(self._url, url, told)
 
 
 def _pinned(connection: Connection, ids: Sequence[int]) -> set[int]:

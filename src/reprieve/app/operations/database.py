@@ -1,4 +1,4 @@
-"""The database: whether its tables fit and nothing in them is orphaned; upgrading."""
+"""The database: whether its tables fit and nothing in them is orphaned; upgrading; moving to another."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from reprieve.app.operations.asking import AUDIT, actor_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from reprieve.ports.reader import Keeper, Orphans, Reader, SchemaView
 
 _ORPHANS_SHOWN: Final = 20
@@ -51,3 +53,12 @@ class DatabaseOperations:
         if before != after:
             AUDIT.info("%s upgraded the database from revision %s to %s", actor, before.revision, after.revision)
         return before, after
+
+    async def copy(
+        self, to: str, *, actor: str, told: Callable[[str, int], None] = lambda *_: None
+    ) -> Mapping[str, int]:
+        """Copy everything into another, empty database; `told` hears, in a thread, of each table's rows as they come."""
+        actor = actor_of(actor)
+        counts = await asyncio.to_thread(self._keeper.copy_to, to, told)
+        AUDIT.info("%s copied the database: %d rows", actor, sum(counts.values()))
+        return counts

@@ -1,13 +1,14 @@
-"""`reprieve db`: upgrade, check."""
+"""`reprieve db`: upgrade, check, copy."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reprieve.faces.cli.common import DEFAULT_URL, Actor, AsJson, Url, acting, operate, say, say_json
+from reprieve.faces.cli.rendering import count, counting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from reprieve.app.operations.database import Health
 
 app = typer.Typer(
-    name="db", help="Make the database's tables, bring them up to date, check them.", no_args_is_help=True
+    name="db",
+    help="Make the database's tables, bring them up to date, check them, move to another.",
+    no_args_is_help=True,
 )
 
 
@@ -55,6 +58,41 @@ def check(*, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
             say(line)
     if not health.sound:
         raise typer.Exit(1)
+
+
+@app.command("copy")
+def copy_all(
+    *,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            envvar="REPRIEVE_TO",
+            help="The other database, which has to be empty; its tables are made.",
+            show_default=False,
+        ),
+    ],
+    actor: Actor = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Copy everything into another, empty database: jobs, results, dead letters with their history, deliveries; all or nothing.
+
+    For moving from a SQLite file to PostgreSQL. Stop the workers first; what is here stays as it is.
+
+    Examples:
+    reprieve db copy --url sqlite:///reviews.db --to postgresql://jobs@localhost/jobs
+    """
+    who = acting(actor)
+    with counting("copying") as told:
+        counts = operate(url, lambda operations: operations.database.copy(to, actor=who, told=told))
+    if as_json:
+        say_json(dict(counts))
+        return
+    for table, rows in counts.items():
+        if rows:
+            say(f"{table}: {count(rows, 'row')}")
+    say(f"{count(sum(counts.values()), 'row')} copied. Point REPRIEVE_URL at the new database, then start the workers")
 
 
 def _lines(health: Health) -> Iterator[str]:

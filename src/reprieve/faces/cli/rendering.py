@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from rich import box
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _WIDE: Final = 200
 """Columns where there is no terminal to fit."""
@@ -100,6 +102,15 @@ def bar(done: int, total: int) -> Table:
     made = Table.grid()
     made.add_row(ProgressBar(total=max(1, total), completed=done, width=60))
     return made
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[str, int], None]]:
+    """Show on a terminal how many of each there are already; yields whom to tell."""
+    columns = (SpinnerColumn(), TextColumn(f"{what} {{task.description}}: {{task.completed:,.0f}}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda name, done: shown.update(task, description=name, completed=done)
 
 
 def facts(rows: Iterable[tuple[str, str | Text]]) -> Table:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +14,7 @@ from reprieve.adapters.sql.address import SqliteAddress, parse
 from reprieve.adapters.sql.news import is_news
 from reprieve.adapters.sql.sqlite import batch, claiming, operating, submitting
 from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
+from reprieve.adapters.sql.sqlite.lock import let_go, take
 from reprieve.errors import StoreError
 from reprieve.ports import intents as i
 
@@ -157,20 +156,8 @@ class SqliteStore:
     def _take_lock(self) -> bool:
         if self._lock is not None or self._address.path is None:
             return True
-        try:
-            lock = os.open(f"{self._address.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise StoreError(f"the lock beside {self._address.shown} cannot be opened: {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            return False
-        except OSError as error:
-            os.close(lock)
-            raise StoreError(f"{self._address.shown} cannot be locked for work: {error.strerror}") from None
-        self._lock = lock
-        return True
+        self._lock = take(self._address)
+        return self._lock is not None
 
     def _close(self) -> None:
         connection, self._connection = self._connection, None
@@ -178,4 +165,4 @@ class SqliteStore:
             connection.close()
         lock, self._lock = self._lock, None
         if lock is not None:
-            os.close(lock)
+            let_go(lock)
