@@ -77,6 +77,8 @@ class Journal:
         self.store = store
         self.workers: set[int] = set()
         """The ids of the workers that live in this process."""
+        self.underway: set[int] = set()
+        """The ids of the deliveries that somebody in this process is at: no other here takes them, whatever a clock says."""
         self._clock, self._longest_apply = clock, longest_apply
         self._waiting: deque[_Entry] = deque()
         self._current: list[_Entry] = []

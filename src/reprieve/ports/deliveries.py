@@ -58,12 +58,17 @@ class DeliveryReader(Protocol):
         """What a sweep has to look at now, with bodies, the longest due first; no row that is not settled escapes it.
 
         Those in sending, uncertain or reconciling whose lease and `not_before` are over; those that claim to be sent
-        without evidence; those that are pending though their job has succeeded, or waits for others of its own.
+        without evidence; those that are pending though their job has succeeded, or waits for others of its own, unless a
+        replay has put them back: those are sent by their job, or by nobody.
         """
         ...
 
+    def orphaned(self, *, before: float, senders: frozenset[str], limit: int) -> Sequence[DeliveryRecord]:
+        """What would be due, of any sender but these, and has been left alone since before then; without bodies."""
+        ...
+
     def abandoned(self, *, limit: int) -> Sequence[DeliveryRecord]:
-        """Pending ones whose job was cancelled, skipped or pruned, or its dead letter closed: nobody will send them."""
+        """Pending ones whose job was cancelled, skipped or pruned, its dead letter closed, or its replay has done without."""
         ...
 
     def unserved(self, job_id: int) -> Mapping[DeliveryStatus, int]:

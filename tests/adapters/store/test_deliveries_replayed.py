@@ -3,7 +3,7 @@
 import pytest
 from outbox_desk import NOW, Outbox
 
-from reprieve.core.lifecycle import DeliveryStatus, LetterEvent
+from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus, LetterEvent
 from reprieve.ports import intents as i
 
 MARKS = {"notification_id": "<1@mail>", "notified_at": NOW, "evidence": "x"}
@@ -27,7 +27,7 @@ def replay(*letters, **values):
 
 
 @pytest.mark.parametrize("values", [{}, {"restart": True}])
-def test_a_replay_puts_back_what_failed_and_nothing_else(desk, say, outbox, values):
+def test_a_replay_puts_back_what_failed_marks_what_is_pending_and_changes_nothing_else(desk, say, outbox, values):
     job_id, letter_id = dead(desk, say)
     for status in DeliveryStatus:
         outbox.put(status, job_id=job_id)
@@ -35,8 +35,25 @@ def test_a_replay_puts_back_what_failed_and_nothing_else(desk, say, outbox, valu
     before = outbox.rows()
     assert desk.do(replay(letter_id, **values)).applied == (letter_id,)
     after = outbox.rows()
-    (was, now), *others = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-    assert (others, was["status"], now["status"], now["fence"]) == ([], "failed", "pending", was["fence"] + 1)
+    changed = {was["status"]: (was, now) for was, now in zip(before, after, strict=True) if was != now}
+    assert sorted(changed) == ["failed", "pending"]
+    for was, now in changed.values():
+        assert (now["status"], now["fence"], now["reason"]) == ("pending", was["fence"] + 1, "its job is replayed")
+    assert [entry["delivery_id"] for entry in desk.rows("delivery_attempts")] == [changed["failed"][0]["id"]]
+
+
+def test_what_a_person_gave_up_stays_given_up(desk, say, outbox):
+    job_id, letter_id = dead(desk, say)
+    delivery_id = outbox.put(DeliveryStatus.HELD, job_id=job_id)
+    attempt = i.DeliveryAttempt(
+        kind="give_up", number=0, started_at=NOW, ended_at=NOW, phase=None, answer="given up", actor="ann"
+    )
+    given_up = i.Correct(
+        delivery_id=delivery_id, fence=0, event=DeliveryEvent.GIVE_UP, attempt=attempt, reason="nobody knows"
+    )
+    assert desk.do(given_up) is i.Written.APPLIED
+    desk.do(replay(letter_id))
+    assert (outbox.row(delivery_id)["status"], outbox.row(delivery_id)["reason"]) == ("failed", "nobody knows")
 
 
 def test_what_is_put_back_bears_no_mark_and_its_log_says_by_whom(desk, say, outbox):

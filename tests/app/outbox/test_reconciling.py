@@ -7,64 +7,14 @@ import itertools
 import logging
 
 import pytest
-from desk import QUICK, by_key, by_look_up, by_nothing, desk, notifying
+from desk import by_key, by_look_up, by_nothing, desk, notifying
+from told import BROKE, Told, alerts, telling
 
-import reprieve
 from reprieve.core.lifecycle import DeliveryStatus, JobStatus
-from reprieve.senders import Answer, Capability, Found
+from reprieve.senders import Found
 
 SENT, PENDING, HELD = DeliveryStatus.SENT, DeliveryStatus.PENDING, DeliveryStatus.HELD
 FAILED, UNCERTAIN, RECONCILING = DeliveryStatus.FAILED, DeliveryStatus.UNCERTAIN, DeliveryStatus.RECONCILING
-
-
-def alerts(caplog):
-    return [record.getMessage() for record in caplog.records if record.name == "reprieve.alerts"]
-
-
-class Told:
-    """A sender that hands its messages to the test, and whose provider answers as it is told to."""
-
-    def __init__(self, *answers, sends=(), **can):
-        self.name = "told"
-        self.capability = Capability(**({"looks_up": True, "send_timeout": 5.0} | can))
-        self.answers, self.sends = list(answers), list(sends)
-        self.sent, self.asked = [], []
-
-    def address(self, recipient):
-        return recipient
-
-    async def send(self, outgoing):
-        self.sent.append(outgoing.message.recipient)
-        act = self.sends.pop(0) if self.sends else None
-        if isinstance(act, BaseException):
-            raise act
-        return f"told-{len(self.sent)}"
-
-    async def look_up(self, question):
-        self.asked.append(question)
-        answer = self.answers.pop(0) if self.answers else Found.UNKNOWN
-        if isinstance(answer, BaseException):
-            raise answer
-        return Answer(found=answer, evidence=f"the provider says {answer}")
-
-    async def close(self):
-        pass
-
-
-def telling(sender, *names, optional=(), pipeline="notices"):
-    made = reprieve.Pipeline(pipeline, profile=QUICK, senders=[sender], breaker=None)
-
-    @made.stage(delivers=True)
-    async def notify(job: reprieve.Job[str]) -> int:
-        messages = [
-            reprieve.Message(recipient=name, subject="s", text="t", required=name not in optional) for name in names
-        ]
-        return len((await reprieve.deliver(job, messages, via=sender.name)).sent)
-
-    return made
-
-
-BROKE = ConnectionResetError("the connection broke")
 
 
 # --- marks without evidence
@@ -321,8 +271,8 @@ def test_a_delivery_whose_body_was_erased_is_not_sent_and_says_so(store_url):
             await here.work()
             assert (here.row().status, here.row().reason) == (FAILED, "its body was erased")
             assert here.job(job).status is JobStatus.DEAD_LETTER
-            letter = here.app.letters.letter(here.app.letters.letter_of(job)).row
-            assert letter.error_class == "DECLARED_PERMANENT"
+            letter = here.app.letters.letter(here.app.letters.letter_of(job))
+            assert letter.row.error_class == "DECLARED_PERMANENT"
             assert "its body was erased" in letter.message
 
     asyncio.run(main())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.judging import classify
@@ -25,23 +27,25 @@ from reprieve.core.delivery import (
     wait_in_doubt,
 )
 from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus, delivery_after
+from reprieve.errors import Retryable
 from reprieve.ports.intents import Begin, Correct, DeliveryAttempt, End, Written
 from reprieve.ports.sending import Answer, Outgoing, Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from reprieve.app.journal import Journal
     from reprieve.app.profiles import ProfileLike
     from reprieve.core.failure import Failure
     from reprieve.ports.intents import DeliveryRecord
-    from reprieve.ports.sending import Sender
+    from reprieve.ports.sending import Message, Sender
 
 ALERTS: Final = logging.getLogger("reprieve.alerts")
 _LOG: Final = logging.getLogger("reprieve.outbox")
 _MARGIN: Final = 5.0
 """Seconds by which a lease outlasts the time that a send may take: for writing down what came of it."""
 _LONGEST_NOTE: Final = 1000
+_LONGEST_ID: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class Courier:
                 case Act.LOOK_UP:
                     went = await self.look_up(went.row, sender)
                 case Act.HOLD:
-                    went = Went(await self._hold(went.row, what))
+                    went = Went(await self.hold(went.row, what.reason))
                 case Act.NOTHING | Act.WAIT:
                     return went
             if went.error is not None or went.row.fence == row.fence:
@@ -91,25 +95,31 @@ class Courier:
         """Hand it to the provider: only after that is on disk, and marked only after the provider has taken it."""
         message = thaw(row)
         if message is None:
-            return Went(await self._hold(row, Next(Act.HOLD, reason="its body was erased")))
+            return Went(await self.hold(row, "its body was erased"))
+        with self._alone(row) as alone:
+            return await self._send(row, message, sender) if alone else Went(row)
+
+    async def _send(self, row: DeliveryRecord, message: Message, sender: Sender) -> Went:
         can, started = sender.capability, self._now()
         begun = await self._begin(row, DeliveryEvent.BEGIN, lasts=can.send_timeout, lag=can.lag)
         if begun is None:
             return Went(row)
+        failed = partial(self._failed, begun, started=started, lag=can.lag, doubted=row.status in IN_DOUBT)
+        # Counted from before it was written down: whoever takes over when the lease ends finds nobody at it.
+        left = started + can.send_timeout - self._now()
+        if left <= 0:
+            return await failed(
+                Retryable("writing down that it is sent took all the time there was for it"), Phase.BEFORE
+            )
         phases: list[Phase] = []
         outgoing = Outgoing(
-            message=message,
-            token=row.token,
-            timeout=can.send_timeout,
-            prepared_at=row.created_at,
-            reached=phases.append,
+            message=message, token=row.token, timeout=left, prepared_at=row.created_at, reached=phases.append
         )
         try:
-            async with asyncio.timeout(can.send_timeout):
-                notification_id = await sender.send(outgoing)
+            async with asyncio.timeout(left):
+                notification_id = _kept(await sender.send(outgoing))
         except BaseException as exc:  # noqa: BLE001 - what was begun is ended, whatever ends it
-            phase = phases[-1] if phases else None
-            return await self._failed(begun, exc, phase, started, lag=can.lag, doubted=row.status in IN_DOUBT)
+            return await failed(exc, phases[-1] if phases else None)
         attempt = self._attempt("send", begun, started, "accepted", notification_id=notification_id)
         accepted = End(
             delivery_id=row.delivery_id, fence=begun.fence, event=DeliveryEvent.ACCEPT, attempt=attempt,
@@ -118,7 +128,7 @@ class Courier:
         return Went(await self._end(begun, accepted))
 
     async def _failed(
-        self, row: DeliveryRecord, exc: BaseException, phase: Phase | None, started: float, *, lag: float, doubted: bool
+        self, row: DeliveryRecord, exc: BaseException, phase: Phase | None, *, started: float, lag: float, doubted: bool
     ) -> Went:
         """Write down what a send came to that raised; what ends the process ends it after that."""
         passage = is_passage(exc)
@@ -158,6 +168,10 @@ class Courier:
 
     async def look_up(self, row: DeliveryRecord, sender: Sender) -> Went:
         """Ask the provider whether it has it, and write down what that means."""
+        with self._alone(row) as alone:
+            return await self._look_up(row, sender) if alone else Went(row)
+
+    async def _look_up(self, row: DeliveryRecord, sender: Sender) -> Went:
         can, started = sender.capability, self._now()
         claimed = row.notified_at is not None
         begun = await self._begin(row, DeliveryEvent.LOOK, lasts=can.send_timeout, lag=0.0)
@@ -167,9 +181,10 @@ class Courier:
             ALERTS.error("delivery %d is marked as sent without evidence: its provider is asked", row.delivery_id)
         answer = await self._ask(begun, sender)
         event, following = after_look_up(answer.found, standing(begun), can, self._now())
-        evidence = redact(answer.evidence)[:_LONGEST_NOTE] or f"look-up: {answer.found}"
+        evidence = _printable(redact(answer.evidence))[:_LONGEST_NOTE] or f"look-up: {answer.found}"
+        notification_id = _kept(answer.notification_id)
         attempt = self._attempt(
-            "look_up", begun, started, answer.found.value, message=evidence, notification_id=answer.notification_id
+            "look_up", begun, started, answer.found.value, message=evidence, notification_id=notification_id
         )
         found = event is DeliveryEvent.FIND
         sent_at = answer.sent_at if answer.sent_at is not None else attempt.ended_at
@@ -177,7 +192,7 @@ class Courier:
             begun,
             End(
                 delivery_id=row.delivery_id, fence=begun.fence, event=event, attempt=attempt,
-                notification_id=(answer.notification_id or begun.notification_id) if found else None,
+                notification_id=(notification_id or begun.notification_id) if found else None,
                 notified_at=(begun.notified_at or sent_at) if found else None,
                 evidence=evidence if found else None,
                 reason=_reason(answer, following),
@@ -188,6 +203,8 @@ class Courier:
             ALERTS.error(
                 "delivery %d was marked as sent, and its provider has no record: it is sent again", row.delivery_id
             )
+        if event is DeliveryEvent.HOLD and ended is not begun:
+            ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, following.reason)
         if answer.found is Found.DUPLICATE:
             ALERTS.error("delivery %d is with its provider more than once: %s", row.delivery_id, evidence)
         return Went(ended)
@@ -203,6 +220,20 @@ class Courier:
         except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a look-up, nothing is known by it
             failure = classify(exc, profile=self._profile, stage="look_up", now=self._now())
             return Answer.unknown(f"{failure.error_class}: {failure.message}")
+
+    @contextmanager
+    def _alone(self, row: DeliveryRecord) -> Iterator[bool]:
+        """Whether nobody else in this process is at it; nobody else is until the block ends."""
+        # A lease alone would not do where the store's clock is this machine's, and jumps.
+        underway = self._journal.underway
+        if row.delivery_id in underway:
+            yield False
+            return
+        underway.add(row.delivery_id)
+        try:
+            yield True
+        finally:
+            underway.remove(row.delivery_id)
 
     async def _begin(
         self, row: DeliveryRecord, event: DeliveryEvent, *, lasts: float, lag: float
@@ -241,11 +272,12 @@ class Courier:
         """It can be sent to nobody: fail it without a try."""
         return Went(await self._settle(row, DeliveryEvent.GIVE_UP, "check", reason))
 
-    async def _hold(self, row: DeliveryRecord, why: Next) -> DeliveryRecord:
+    async def hold(self, row: DeliveryRecord, why: str) -> DeliveryRecord:
+        """It waits for a person; one that was never sent is given up."""
         event = DeliveryEvent.GIVE_UP if row.status is DeliveryStatus.PENDING else DeliveryEvent.HOLD
-        settled = await self._settle(row, event, "sweep", why.reason)
+        settled = await self._settle(row, event, "sweep", why)
         if settled is not row:
-            ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, why.reason)
+            ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, why)
         return settled
 
     async def _settle(self, row: DeliveryRecord, event: DeliveryEvent, kind: str, reason: str) -> DeliveryRecord:
@@ -284,6 +316,15 @@ def standing(row: DeliveryRecord) -> Standing:
         first_sent_at=row.first_sent_at, last_sent_at=row.last_sent_at, leased_until=row.leased_until,
         not_before=row.not_before, lookups=row.lookups,
     )  # fmt: skip
+
+
+def _kept(notification_id: str | None) -> str | None:
+    """An id as a row keeps it: what a provider says may hold what no database takes."""
+    return None if notification_id is None else _printable(notification_id)[:_LONGEST_ID]
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(filter(str.isprintable, text))
 
 
 def _reason(answer: Answer, following: Next) -> str | None:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from urllib.parse import quote
 
-from reprieve.app.outbox.courier import Courier, Went
+from reprieve.app.outbox.courier import Courier, Went, standing
 from reprieve.app.outbox.freezing import freeze, token_of
+from reprieve.app.pipeline.memos import Elsewhere
 from reprieve.app.redaction import redact
 from reprieve.app.submitting import check_version
 from reprieve.core.failure import ErrorClass
@@ -18,7 +19,7 @@ from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError, 
 from reprieve.ports.intents import Draft, Prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline.job import Job
@@ -44,6 +45,8 @@ class Desk(Protocol):
     now: Callable[[], float]
     senders: Mapping[str, Sender]
     profile: Profile
+    supersedable: Container[str]
+    """Stages at which a newer version of its subject cancels a job."""
     loop: asyncio.AbstractEventLoop
 
 
@@ -72,6 +75,10 @@ async def deliver(
     everybody else has been served, and its replay serves only who is missing.
     """
     desk = _desk_of(job)
+    if desk.lease.stage in desk.supersedable:
+        raise UsageError(
+            "a pipeline whose versions supersede each other tells people in stages with delivers=True only"
+        )
     sender = _sender(desk, via)
     changelist_id = job.subject if subject is None else subject
     review_version = job.version if version is None else version
@@ -87,9 +94,12 @@ async def deliver(
     )  # fmt: skip
     if not prepared.rows:
         raise Retryable("the job was taken over by another worker before its recipients were written down")
-    missing = {row.sender for row in prepared.rows} - set(desk.senders)
-    if missing:
-        raise UnknownNameError("sender of this pipeline", min(missing), tuple(desk.senders))
+    for row in prepared.rows:
+        if row.sender not in desk.senders and not _is_settled(row):
+            raise UsageError(
+                f"delivery {row.delivery_id} is to be sent by {row.sender!r}, which this pipeline does not have any more: "
+                "declare it again with senders=[...], then replay the job"
+            )
     return _judge(await _serve(desk, prepared.rows, drafts.nobodies), desk.now())
 
 
@@ -103,6 +113,10 @@ def deliver_blocking(job: Job[Any], messages: Iterable[Message], *, via: str | S
 
 def _desk_of(job: Job[Any]) -> Desk:
     desk: object = job.memory
+    if isinstance(desk, Elsewhere):
+        raise UsageError(
+            "a stage that is isolated in a process cannot deliver: return the messages, and deliver in the next"
+        )
     if not isinstance(desk, Desk):
         raise UsageError("only a job that a worker runs can deliver; in a test, run the pipeline inline")
     return desk
@@ -158,7 +172,7 @@ async def _serve(desk: Desk, rows: Sequence[DeliveryRecord], nobodies: Mapping[s
             try:
                 if row.recipient in nobodies and row.status is DeliveryStatus.PENDING:
                     return await courier.refuse(row, nobodies[row.recipient])
-                return await courier.advance(row, desk.senders[row.sender])
+                return Went(row) if _is_settled(row) else await courier.advance(row, desk.senders[row.sender])
             except Exception as error:  # noqa: BLE001 - raised when the others have been served
                 return Went(row, error)
 
@@ -166,6 +180,13 @@ async def _serve(desk: Desk, rows: Sequence[DeliveryRecord], nobodies: Mapping[s
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(row)) for row in rows]
     return [task.result() for task in tasks]
+
+
+def _is_settled(row: DeliveryRecord) -> bool:
+    """Whether nothing is to be done about it, by whichever sender."""
+    return row.status in {DeliveryStatus.FAILED, DeliveryStatus.HELD} or (
+        row.status is DeliveryStatus.SENT and standing(row).evidence
+    )
 
 
 def _judge(went: Sequence[Went], now: float) -> Delivered:

@@ -35,6 +35,9 @@ _QUICK: Final = 0.1
 _STEADY: Final = 1.0
 _IDLE: Final = 5.0
 _LONGEST_BACKOFF: Final = 300.0
+_ORPHANED: Final = 86_400.0
+"""Seconds after which somebody would have seen to a delivery, if any worker knew its sender."""
+_ORPHANS_EVERY: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ class Sweep:
         self._look = Looks()
         self._time = StoreTime(journal.store, clock)
         self._turn = asyncio.Lock()
+        self._orphans_at = clock.monotonic()
         self._courier = Courier(journal, self._time.now, backoff=lambda attempt: min(2.0**attempt, _LONGEST_BACKOFF))
 
     @asynccontextmanager
@@ -104,11 +108,12 @@ class Sweep:
             names = frozenset(self._senders)
             rows = await self._look(self._reader.due, now=self._time.now(), senders=names, limit=_PAGE)
             mended = await self._mend_all(rows)
+            orphaned = await self._hold_orphaned(names)
             given_up = await self._give_up_abandoned()
             # Only now: what a cancelled job did not get to tell is given up by then, and taken by nobody.
             await self._mend_all([row for row in mended if row.status is DeliveryStatus.PENDING])
             woken = await self._journal.ask(WakeDelivered(now=self._time.now()))
-        return Swept(looked_at=len(mended), given_up=given_up, woken=woken)
+        return Swept(looked_at=len(mended) + orphaned, given_up=given_up, woken=woken)
 
     async def _is_in_doubt(self) -> bool:
         """Whether something of ours is unsettled that time, or a look-up, will settle."""
@@ -136,6 +141,18 @@ class Sweep:
             _LOG.error("delivery %d could not be reconciled:\n%s", row.delivery_id, redact_exception(error))
             return row
         return went.row
+
+    async def _hold_orphaned(self, names: frozenset[str]) -> int:
+        """Hand over to a person what was left by senders that were renamed or removed; looked for now and then."""
+        if self._clock.monotonic() < self._orphans_at:
+            return 0
+        self._orphans_at = self._clock.monotonic() + _ORPHANS_EVERY
+        before = self._time.now() - _ORPHANED
+        rows = await self._look(self._reader.orphaned, before=before, senders=names, limit=_PAGE)
+        held = [
+            await self._courier.hold(row, f"no worker has known its sender {row.sender!r} for a day") for row in rows
+        ]
+        return sum(after is not before for before, after in zip(rows, held, strict=True))
 
     async def _give_up_abandoned(self) -> int:
         given_up = 0

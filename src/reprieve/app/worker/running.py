@@ -59,6 +59,7 @@ class Running:
         "senders",
         "stage",
         "started_at",
+        "supersedable",
         "task",
         "why",
     )  # fmt: skip
@@ -78,6 +79,7 @@ class Running:
         pipeline = runner.pipelines.get(lease.pipeline)
         self.senders: Mapping[str, Sender] = {} if pipeline is None else pipeline.senders
         self.profile = runner.fallback if pipeline is None else pipeline.profile
+        self.supersedable: tuple[str, ...] = () if pipeline is None else pipeline.supersedes()
         self.task: asyncio.Task[None] | None = None
         self.why: Why | None = None
         self.job: Job[Any] | None = None

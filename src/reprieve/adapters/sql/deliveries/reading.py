@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, func, null, or_, select, text
 
+from reprieve.adapters.sql.deliveries.resending import REPLAYED
 from reprieve.adapters.sql.deliveries.rows import record
 from reprieve.adapters.sql.deliveries.statements import RECORD
 from reprieve.adapters.sql.engine import Database
@@ -16,7 +17,7 @@ from reprieve.ports.deliveries import DeliveryDetail
 from reprieve.ports.intents import DeliveryAttempt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Select
     from sqlalchemy.engine import Connection
@@ -51,10 +52,13 @@ _ABANDONED: Final = (
         outcomes.c.status == JobStatus.DEAD_LETTER.value,
         dead_letters.c.state.in_(sorted(state.value for state in CLOSED)),
     ),
+    select(deliveries.c.id)
+    .join(outcomes, _ended)
+    .where(outcomes.c.status == JobStatus.SUCCEEDED.value, deliveries.c.reason == REPLAYED),
     # Pruning and erasing take the body along. To look for each one's job would be to read all jobs.
     select(deliveries.c.id).where(deliveries.c.body.is_(None)),
 )
-"""Whose job was cancelled or skipped; given up; pruned or erased."""
+"""Whose job was cancelled or skipped; given up; replayed, and has told others; pruned or erased."""
 
 
 class SqlDeliveryReader:
@@ -100,12 +104,13 @@ class SqlDeliveryReader:
     def due(self, *, now: float, senders: frozenset[str], limit: int) -> Sequence[DeliveryRecord]:
         """What a sweep has to look at now, with bodies, the longest due first."""
         with self._database.transaction() as connection:
-            found = sorted(row for each in _due(now, senders) for row in connection.execute(each.limit(limit)))
-            ids = [delivery_id for _, delivery_id in found[:limit]]
-            if not ids:
-                return []
-            rows = {row.id: record(row) for row in connection.execute(select(*_WHOLE).where(deliveries.c.id.in_(ids)))}
-        return [rows[delivery_id] for delivery_id in ids if delivery_id in rows]
+            return _first(connection, _due(now, deliveries.c.sender.in_(sorted(senders))), _WHOLE, limit)
+
+    def orphaned(self, *, before: float, senders: frozenset[str], limit: int) -> Sequence[DeliveryRecord]:
+        """What would be due, of any sender but these, and has been left alone since before then."""
+        unknown = and_(deliveries.c.sender.not_in(sorted(senders)), deliveries.c.changed_at <= before)
+        with self._database.transaction() as connection:
+            return _first(connection, _due(before, unknown), _BODILESS, limit)
 
     def abandoned(self, *, limit: int) -> Sequence[DeliveryRecord]:
         """Pending ones that nobody will send: their job was cancelled, skipped or pruned, or its dead letter closed."""
@@ -138,23 +143,38 @@ def read_unserved(connection: Connection, job_id: int) -> dict[DeliveryStatus, i
     }
 
 
-def _due(now: float, senders: frozenset[str]) -> Sequence[Select[Any]]:
+def _first(
+    connection: Connection, statements: Iterable[Select[Any]], columns: Sequence[ColumnElement[Any]], limit: int
+) -> list[DeliveryRecord]:
+    """Of what several statements find, the rows that have been so the longest."""
+    found = sorted(row for each in statements for row in connection.execute(each.limit(limit)))
+    ids = [delivery_id for _, delivery_id in found[:limit]]
+    if not ids:
+        return []
+    rows = {row.id: record(row) for row in connection.execute(select(*columns).where(deliveries.c.id.in_(ids)))}
+    return [rows[delivery_id] for delivery_id in ids if delivery_id in rows]
+
+
+def _due(now: float, which: ColumnElement[bool]) -> Sequence[Select[Any]]:
     """Since when, and which: each in the order of an index, so that of many only the first are read."""
     since: ColumnElement[Any] = func.coalesce(
         deliveries.c.not_before, deliveries.c.leased_until, deliveries.c.changed_at
     )
     wanted = select(since.label("since"), deliveries.c.id).where(
-        deliveries.c.sender.in_(sorted(senders)),
+        which,
         or_(deliveries.c.leased_until.is_(None), deliveries.c.leased_until <= now),
     )
     # Two statements, not one with OR: the index is in the order of the time.
     at_any_time, at_its_time = deliveries.c.not_before.is_(None), deliveries.c.not_before <= now
     succeeded = and_(_ended, outcomes.c.status == JobStatus.SUCCEEDED.value)
     waiting = and_(queue.c.job_id == deliveries.c.job_id, text("queue.state = 3 AND queue.waits_on LIKE 'delivery:%'"))
+    pending = and_(
+        _PENDING, or_(at_any_time, at_its_time), or_(deliveries.c.reason.is_(None), deliveries.c.reason != REPLAYED)
+    )
     return (
         wanted.where(_UNSETTLED, at_any_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(_UNSETTLED, at_its_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(UNPROVEN, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
-        wanted.join(outcomes, succeeded).where(_PENDING, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
-        wanted.join(queue, waiting).where(_PENDING, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
+        wanted.join(outcomes, succeeded).where(pending).order_by(deliveries.c.id),
+        wanted.join(queue, waiting).where(pending).order_by(deliveries.c.id),
     )

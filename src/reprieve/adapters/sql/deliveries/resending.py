@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reprieve.adapters.sql.words import Ask
 
@@ -13,21 +13,29 @@ if TYPE_CHECKING:
     from reprieve.adapters.sql.words import Talk, Words
 
 
+REPLAYED: Final = "its job is replayed"
+"""What is put back is sent by its job alone, and bears this until then: a payload that was corrected may name others."""
+
+
 def resend(words: Words, job_ids: Iterable[int], *, actor: str, now: float) -> Talk[None]:
-    """Put the failed deliveries of these jobs back to be sent."""
-    failed = yield Ask(_failed(words), {"jobs": words.listed(job_ids)})
+    """Put the failed deliveries of these jobs back to be sent, if the jobs still have somebody to tell by them."""
+    found = yield Ask(_unserved(words), {"jobs": words.listed(job_ids)})
+    if found:
+        yield Ask(_reset(words), {"ids": words.listed(row[0] for row in found), "now": now})
+    failed = [row[0] for row in found if row[1] == "failed"]
     if failed:
-        these = {"ids": words.listed(row[0] for row in failed), "now": now}
-        yield Ask(_reset(words), these)
-        yield Ask(_log(words), these | {"actor": actor})
+        yield Ask(_log(words), {"ids": words.listed(failed), "now": now, "actor": actor})
 
 
+# What a person gave up may have been received: only a person has that sent again. What is pending is marked, too: the replay
+# may be about other recipients, and then it is not to be sent.
 # Nobody is waited for: who holds such a row is settling it by hand. The status is no plain column here, so that no index on
 # it is chosen over the one on jobs: there may be many that failed.
 @cache
-def _failed(words: Words) -> str:
+def _unserved(words: Words) -> str:
     return f"""
-    SELECT id FROM deliveries WHERE job_id {words.among("jobs")} AND status || '' = 'failed'
+    SELECT id, status FROM deliveries AS d WHERE job_id {words.among("jobs")} AND status || '' IN ('failed', 'pending')
+      AND NOT EXISTS (SELECT 1 FROM delivery_attempts AS a WHERE a.delivery_id = d.id AND a.fence = d.fence AND a.kind = 'give_up')
     ORDER BY id {words.lock("FOR UPDATE SKIP LOCKED")}
     """  # noqa: S608 - assembled from constants
 
@@ -36,7 +44,7 @@ def _failed(words: Words) -> str:
 def _reset(words: Words) -> str:
     return f"""
     UPDATE deliveries SET status = 'pending', fence = fence + 1, notification_id = NULL, notified_at = NULL, evidence = NULL,
-      not_before = NULL, reason = 'its job is replayed', changed_at = {words.value("now", "moment")}
+      not_before = NULL, reason = '{REPLAYED}', changed_at = {words.value("now", "moment")}
     WHERE id {words.among("ids")}
     """  # noqa: S608 - assembled from constants
 
