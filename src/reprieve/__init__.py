@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reprieve.app.application import App
+    from reprieve.app.guarding import Guarded, guarded
     from reprieve.app.ingestion import (
         calculate_backoff,
         classify_error,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
+    "app.guarding": "Guarded guarded",
     "app.judging": "classify classify_response classify_text",
     "app.outbox": "Delivered deliver deliver_blocking",
     "app.pipeline": "Job Pipeline",
@@ -97,6 +99,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "ErrorClass",
     "Evidence",
     "Failure",
+    "Guarded",
     "History",
     "IllegalTransitionError",
     "Item",
@@ -153,6 +156,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "deliver",
     "deliver_blocking",
     "get_retry_delay",
+    "guarded",
     "handle_item_failure",
     "load_profiles",
     "redact",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_Number = TypeVar("_Number", int, float)
 
 
 class Finish(StrEnum):
@@ -20,6 +22,11 @@ class Finish(StrEnum):
     """The model would not."""
     FILTERED = "filtered"
     """The provider's filter stopped it."""
+
+    @property
+    def repairable(self) -> bool:
+        """Whether asking again with what is wrong can help: what was cut off or refused would be so again."""
+        return self is Finish.COMPLETE
 
 
 class Role(StrEnum):
@@ -48,9 +55,11 @@ class Prompt:
     temperature: float | None = None
 
     @classmethod
-    def of(cls, text: str, *, system: str = "", max_tokens: int | None = None) -> Prompt:
+    def of(
+        cls, text: str, *, system: str = "", max_tokens: int | None = None, temperature: float | None = None
+    ) -> Prompt:
         """One question."""
-        return cls(turns=(Turn(Role.USER, text),), system=system, max_tokens=max_tokens)
+        return cls(turns=(Turn(Role.USER, text),), system=system, max_tokens=max_tokens, temperature=temperature)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,18 @@ class Usage:
     output_tokens: int | None = None
     cost: float | None = None
     """In US dollars."""
+
+    def __add__(self, other: Usage) -> Usage:
+        """Both together; what only one of them says counts as it is."""
+        return Usage(
+            input_tokens=_sum(self.input_tokens, other.input_tokens),
+            output_tokens=_sum(self.output_tokens, other.output_tokens),
+            cost=_sum(self.cost, other.cost),
+        )
+
+    def as_dict(self) -> dict[str, float | None]:
+        """As JSON has it."""
+        return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens, "cost": self.cost}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +96,15 @@ class Reply:
     request_id: str | None = None
 
 
+def _sum(one: _Number | None, other: _Number | None) -> _Number | None:
+    return other if one is None else one if other is None else one + other
+
+
 class Model(Protocol):
-    """Answers prompts."""
+    """Answers prompts.
+
+    It may have `secrets`, a tuple of the credentials that it holds: whoever is handed the model registers them with redaction.
+    """
 
     @property
     def name(self) -> str:

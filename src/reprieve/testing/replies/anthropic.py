@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from reprieve.testing.acts import Reply, json_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _REQUEST = {"request-id": "req_anthropic_0001"}
 
@@ -77,22 +81,57 @@ def timeout_error() -> Reply:
     return error(504, "timeout_error", "Request timed out")
 
 
+def _message(text: str | None, stop_reason: str | None) -> dict[str, object]:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": [] if text is None else [{"type": "text", "text": text}],
+        "model": "m",
+        "stop_reason": stop_reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+
+
+def message(text: str = "hello", stop_reason: str = "end_turn") -> Reply:
+    """200: an answer; `max_tokens` cut it off, `refusal` is the model's no."""
+    return json_reply(_message(text, stop_reason), headers=_REQUEST)
+
+
+def error_with_200(kind: str = "api_error", message: str = "Internal server error") -> Reply:
+    """200 that is an error, as gateways send it that promised an answer before they had one."""
+    return json_reply({"type": "error", "error": {"type": kind, "message": message}}, headers=_REQUEST)
+
+
+def _stream(*events: Mapping[str, object]) -> Reply:
+    text = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return Reply(200, text, {"Content-Type": "text/event-stream; charset=utf-8", **_REQUEST})
+
+
+def stream(*pieces: str, stop_reason: str | None = "end_turn") -> Reply:
+    """Status 200, an answer in pieces; without a `stop_reason` it ends in the middle."""
+    deltas = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}} for piece in pieces
+    ]
+    end: list[Mapping[str, object]] = [
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": stop_reason, "stop_sequence": None},
+            "usage": {"output_tokens": len(pieces)},
+        },
+        {"type": "message_stop"},
+    ]
+    return _stream(
+        {"type": "message_start", "message": _message(None, None)},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        *deltas,
+        *(end if stop_reason is not None else ()),
+    )
+
+
 def stream_error(kind: str = "overloaded_error", message: str = "Overloaded") -> Reply:
     """Status 200, the beginning of an answer, then an error within the stream."""
-    start = {
-        "type": "message_start",
-        "message": {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "content": [],
-            "model": "m",
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-        },
-    }
     failure = {"type": "error", "error": {"type": kind, "message": message}}
-    events = (("message_start", start), ("error", failure))
-    text = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in events)
-    return Reply(200, text, {"Content-Type": "text/event-stream; charset=utf-8", **_REQUEST})
+    return _stream({"type": "message_start", "message": _message(None, None)}, failure)

@@ -105,8 +105,20 @@ def stream_error(kind: str = "server_error", code: str | None = None) -> Reply:
     return _stream(_chunk("Hel"), {"error": failure})
 
 
-def _completion(content: str | None, finish: str) -> Reply:
-    message = {"role": "assistant", "content": content, "refusal": None}
+def stream(*pieces: str, finish: str | None = "stop", refusal: str = "") -> Reply:
+    """Status 200, an answer in pieces and what it took; without a `finish` it ends in the middle."""
+    last = _chunk(None, finish)
+    usage = {"prompt_tokens": 1, "completion_tokens": len(pieces), "total_tokens": 1 + len(pieces)}
+    told: list[dict[str, object]] = [] if finish is None else [last, {**last, "choices": [], "usage": usage}]
+    refused: list[dict[str, object]] = []
+    if refusal:
+        choice = {"index": 0, "delta": {"refusal": refusal}, "finish_reason": None}
+        refused = [{**_chunk(None), "choices": [choice]}]
+    return _stream(*(_chunk(piece) for piece in pieces), *refused, *told)
+
+
+def _completion(content: str | None, finish: str, refusal: str | None = None) -> Reply:
+    message = {"role": "assistant", "content": content, "refusal": refusal}
     body = {
         "id": "chat-1",
         "object": "chat.completion",
@@ -131,3 +143,14 @@ def cut_off() -> Reply:
 def filtered() -> Reply:
     """200: an answer that the content filter has taken away (`finish_reason: content_filter`)."""
     return _completion(None, "content_filter")
+
+
+def refused() -> Reply:
+    """200: the model would not, and says so in a field of its own."""
+    return _completion(None, "stop", "I will not help with that.")
+
+
+def error_with_200(code: str | None = None, kind: str = "server_error") -> Reply:
+    """200 that is an error, as gateways send it that promised an answer before they had one."""
+    failure = {"message": "The upstream of this gateway failed.", "type": kind, "param": None, "code": code}
+    return json_reply({"error": failure}, headers=_REQUEST)

@@ -1,0 +1,7 @@
+"""Models behind Anthropic's API."""
+
+from __future__ import annotations
+
+from reprieve.adapters.anthropic.model import Anthropic
+
+__all__ = ["Anthropic"]

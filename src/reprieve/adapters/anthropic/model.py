@@ -1,0 +1,153 @@
+"""A model of Anthropic: asked once a call, by the official client with its retries off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import anthropic
+
+from reprieve.errors import UsageError
+from reprieve.ports.modelling import Finish, Reply, Role, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reprieve.ports.modelling import Prompt
+
+_ROLES: Final = {Role.USER: "user", Role.MODEL: "assistant"}
+_FINISHES: Final = {
+    "max_tokens": Finish.TRUNCATED,
+    "model_context_window_exceeded": Finish.TRUNCATED,
+    "refusal": Finish.REFUSED,
+}
+"""Any other word is an answer that came to its end."""
+_MOST_TOKENS: Final = 4096
+_MILLION: Final = 1_000_000
+_GRACE: Final = 1.0
+"""Seconds that the client has to say itself that it took too long; its own limit is for each read, not for all of them."""
+
+
+class Anthropic:
+    """Asks a model of Anthropic.
+
+    Anthropic("claude-haiku-4-5")
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_tokens: int = _MOST_TOKENS,
+        structured: bool = False,
+        stream: bool = False,
+        prices: tuple[float, float] | None = None,
+    ) -> None:
+        """Take the model's name at the provider; the key from the argument, or from where the client finds its own.
+
+        The API wants a limit: `max_tokens` holds where a prompt has none. `structured` says that the model can hold its
+        output to a JSON Schema. `stream` and `prices` are as for `OpenAI`.
+        """
+        if not model:
+            raise UsageError("a model needs its name at the provider, such as claude-haiku-4-5")
+        self.name = f"anthropic:{model}"
+        found = (api_key, os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN"))
+        self.secrets = tuple(key for key in found if key)
+        """What no text may hold."""
+        self._model, self._key, self._base_url = model, api_key, base_url
+        self._max_tokens, self._structured, self._stream, self._prices = max_tokens, structured, stream, prices
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = WeakKeyDictionary()
+
+    async def ask(
+        self,
+        prompt: Prompt,
+        *,
+        schema: Mapping[str, object] | None = None,
+        timeout: float = 60.0,  # noqa: ASYNC109 - of the call over the network
+    ) -> Reply:
+        """Ask once; raises the client's own exceptions, also for an error that comes with status 200 or within a stream."""
+        request = self._request(prompt, schema)
+        messages = self._client().messages
+        async with asyncio.timeout(timeout + _GRACE):
+            if self._stream:
+                async with messages.stream(**request, timeout=timeout) as stream:
+                    if "event-stream" not in stream.response.headers.get("content-type", "event-stream"):
+                        raise _unexpected(stream.response, await stream.response.aread())
+                    return self._reply(await stream.get_final_message(), stream.response)
+            raw: Any = await messages.with_raw_response.create(**request, timeout=timeout)
+            try:
+                message = raw.parse()
+                message = await message if isawaitable(message) else message  # older clients answer at once
+            except ValueError as error:
+                raise _unexpected(raw.http_response, raw.http_response.content) from error
+        return self._reply(message, raw.http_response)
+
+    async def close(self) -> None:
+        """Let go of this loop's connections; those of loops that are gone went with them."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _client(self) -> anthropic.AsyncAnthropic:
+        """One a loop: its connections cannot be used from another."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = anthropic.AsyncAnthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
+            self._clients[loop] = client
+        return client
+
+    def _request(self, prompt: Prompt, schema: Mapping[str, object] | None) -> dict[str, Any]:
+        limit = self._max_tokens if prompt.max_tokens is None else prompt.max_tokens
+        messages = [{"role": _ROLES[turn.role], "content": turn.text} for turn in prompt.turns]
+        request: dict[str, Any] = {"model": self._model, "max_tokens": limit, "messages": messages}
+        if prompt.system:
+            request["system"] = prompt.system
+        if prompt.temperature is not None:
+            request["extra_body"] = {"temperature": prompt.temperature}  # newer clients have no argument for it
+        if schema is not None and self._structured:
+            form = anthropic.transform_schema(dict(schema))  # leaves out what the API does not know; we check all of it
+            request["output_config"] = {"format": {"type": "json_schema", "schema": form}}
+        return request
+
+    def _reply(self, message: Any, response: Any) -> Reply:  # noqa: ANN401 - what came is not sure to be a message
+        content = getattr(message, "content", None)
+        if not isinstance(content, list):
+            raise _unexpected(response, response.content)
+        if message.stop_reason is None:
+            raise anthropic.APIConnectionError(message="the stream ended early", request=response.request)
+        return Reply(
+            text="".join(block.text for block in content if block.type == "text"),
+            finish=_FINISHES.get(message.stop_reason, Finish.COMPLETE),
+            usage=self._usage(message.usage),
+            model=str(getattr(message, "model", None) or ""),
+            request_id=response.headers.get("request-id"),
+        )
+
+    def _usage(self, usage: Any) -> Usage:  # noqa: ANN401 - the same
+        """Cached tokens are input too."""
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        parts = [count for name in names if isinstance(count := getattr(usage, name, None), int)]
+        taken, made = sum(parts) if parts else None, getattr(usage, "output_tokens", None)
+        cost = None
+        if self._prices is not None and taken is not None and made is not None:
+            cost = (taken * self._prices[0] + made * self._prices[1]) / _MILLION
+        return Usage(input_tokens=taken, output_tokens=made, cost=cost)
+
+
+def _unexpected(response: Any, content: bytes) -> anthropic.APIError:  # noqa: ANN401 - as above
+    """A body that is no message: the provider's error in it, as the client has those of streams, or a body out of shape."""
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = None
+    error = body.get("error") if isinstance(body, dict) else None
+    if isinstance(error, dict):
+        return anthropic.APIStatusError(str(error.get("message") or "an error"), response=response, body=body)
+    return anthropic.APIResponseValidationError(response, None, message="the answer is no message")

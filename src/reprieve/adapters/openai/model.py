@@ -1,0 +1,136 @@
+"""A model behind an OpenAI-compatible endpoint: asked once a call, by the official client with its retries off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import openai
+
+from reprieve.adapters.openai.replies import Pieces, is_stream, reply_of, unexpected
+from reprieve.adapters.openai.schemas import is_strict
+from reprieve.errors import UsageError
+from reprieve.ports.modelling import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reprieve.ports.modelling import Prompt, Reply
+
+_ROLES: Final = {Role.USER: "user", Role.MODEL: "assistant"}
+_NO_KEY: Final = "none"
+"""What endpoints get that want no key: the client insists on one."""
+_GRACE: Final = 1.0
+"""Seconds that the client has to say itself that it took too long; its own limit is for each read, not for all of them."""
+
+
+class OpenAI:
+    """Asks a model of OpenAI, or of any endpoint that speaks its chat completions.
+
+    OpenAI("gpt-5-mini")
+    OpenAI("qwen3", base_url="http://127.0.0.1:8080/v1")
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        structured: bool | None = None,
+        stream: bool = False,
+        prices: tuple[float, float] | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        """Take the model's name at the provider; the key from the argument or from OPENAI_API_KEY.
+
+        `structured` says that the endpoint can hold its output to a JSON Schema: by default OpenAI's own does, others do
+        not. `stream` has the answer sent in pieces, which keeps long ones from idle connections' limits. `prices` are
+        dollars for a million tokens in and out, for providers that do not say what an answer cost. Without `trust_env`
+        no proxy is asked.
+        """
+        if not model:
+            raise UsageError("a model needs its name at the provider, such as gpt-5-mini")
+        self.name = f"openai:{model}"
+        own = base_url is None and not os.environ.get("OPENAI_BASE_URL")
+        self._key = api_key or _key_for(base_url)
+        self.secrets = () if self._key == _NO_KEY else (self._key,)
+        """What no text may hold."""
+        self._model, self._base_url, self._trust_env = model, base_url, trust_env
+        self._structured = own if structured is None else structured
+        self._stream, self._prices = stream, prices
+        # OpenAI's newer models refuse the older name, which is the one that everybody else knows.
+        self._limit = "max_completion_tokens" if own else "max_tokens"
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = WeakKeyDictionary()
+
+    async def ask(
+        self,
+        prompt: Prompt,
+        *,
+        schema: Mapping[str, object] | None = None,
+        timeout: float = 60.0,  # noqa: ASYNC109 - of the call over the network
+    ) -> Reply:
+        """Ask once; raises the client's own exceptions, also for an error that comes with status 200 or within a stream."""
+        request = self._request(prompt, schema)
+        async with asyncio.timeout(timeout + _GRACE):
+            if self._stream:
+                return await self._streamed(request, timeout)
+            raw = await self._client().chat.completions.with_raw_response.create(**request, timeout=timeout)
+            return reply_of(raw, self._prices)
+
+    async def close(self) -> None:
+        """Let go of this loop's connections; those of loops that are gone went with them."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    def _client(self) -> openai.AsyncOpenAI:
+        """One a loop: its connections cannot be used from another."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            http_client = None if self._trust_env else openai.DefaultAsyncHttpxClient(trust_env=False)
+            client = openai.AsyncOpenAI(
+                api_key=self._key, base_url=self._base_url, max_retries=0, http_client=http_client
+            )
+            self._clients[loop] = client
+        return client
+
+    def _request(self, prompt: Prompt, schema: Mapping[str, object] | None) -> dict[str, Any]:
+        messages = [{"role": _ROLES[turn.role], "content": turn.text} for turn in prompt.turns]
+        if prompt.system:
+            messages.insert(0, {"role": "system", "content": prompt.system})
+        request: dict[str, Any] = {"model": self._model, "messages": messages}
+        if prompt.max_tokens is not None:
+            request[self._limit] = prompt.max_tokens
+        if prompt.temperature is not None:
+            request["temperature"] = prompt.temperature
+        if schema is not None and self._structured:
+            form = {"name": "answer", "schema": dict(schema), "strict": is_strict(schema)}
+            request["response_format"] = {"type": "json_schema", "json_schema": form}
+        return request
+
+    async def _streamed(self, request: dict[str, Any], timeout: float) -> Reply:  # noqa: ASYNC109 - as above
+        """The same in pieces; a stream that ends without saying why it ended is a connection that broke."""
+        chunks = await self._client().chat.completions.create(
+            **request, stream=True, stream_options={"include_usage": True}, timeout=timeout
+        )
+        pieces = Pieces(chunks.response)
+        async with chunks:
+            if not is_stream(chunks.response):
+                raise unexpected(chunks.response, await chunks.response.aread())
+            async for chunk in chunks:
+                pieces.take(chunk)
+        return pieces.reply(self._prices)
+
+
+def _key_for(base_url: str | None) -> str:
+    """The environment's key, unless it would go over an open wire to somebody who did not issue it."""
+    key = os.environ.get("OPENAI_API_KEY")
+    if base_url is not None and not base_url.startswith("https:"):
+        return _NO_KEY
+    if not key and base_url is None:
+        raise UsageError("no key for OpenAI: set OPENAI_API_KEY, or give api_key=")
+    return key or _NO_KEY

@@ -1,0 +1,116 @@
+"""Who is asked, and what a model of your own is made of; each is loaded when it is first used.
+
+from reprieve.models import Anthropic, LocalModel, OpenAI, Prompt, model_at
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from reprieve.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reprieve.adapters.anthropic import Anthropic
+    from reprieve.adapters.localmodel import LocalModel
+    from reprieve.adapters.openai import OpenAI
+    from reprieve.ports.modelling import Finish, Model, Prompt, Reply, Role, Turn, Usage
+
+_HOMES: Final = {
+    "adapters.anthropic": "Anthropic",
+    "adapters.localmodel": "LocalModel",
+    "adapters.openai": "OpenAI",
+    "ports.modelling": "Finish Model Prompt Reply Role Turn Usage",
+}
+_HOME_OF: Final = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
+_EXTRA_OF: Final = {"Anthropic": "anthropic", "LocalModel": "local", "OpenAI": "openai"}
+_CLASS_OF: Final = {"openai": "OpenAI", "anthropic": "Anthropic"}
+_FORMS: Final = ("openai:NAME", "anthropic:NAME", "openai+https://HOST/v1#NAME", "local", "local:/path/to/model.gguf")
+
+__all__ = [  # written out for type checkers and readers; a test keeps it equal to the homes above
+    "Anthropic",
+    "Finish",
+    "LocalModel",
+    "Model",
+    "OpenAI",
+    "Prompt",
+    "Reply",
+    "Role",
+    "Turn",
+    "Usage",
+    "model_at",
+]
+
+
+def model_at(text: str, **settings: Any) -> Model:  # noqa: ANN401 - what the model's own class takes
+    """The model that a setting names; `settings` go to its class, and its key is known to redaction from here on.
+
+    `openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `openai+http://127.0.0.1:8080/v1#qwen3` (any endpoint that speaks
+    OpenAI's protocol), `local` (the embedded model), `local:/path/to/model.gguf`.
+    """
+    from reprieve.app.guarding import keep_secret  # noqa: PLC0415 - importing this module loads next to nothing
+
+    model = _made(text.strip(), settings)
+    keep_secret(model)
+    return model
+
+
+def _made(text: str, settings: dict[str, Any]) -> Model:
+    scheme, colon, rest = text.partition(":")
+    kind, plus, transport = scheme.partition("+")
+    if kind == "local" and not plus:
+        if colon and not rest:
+            raise UsageError("after local: comes the path of a .gguf file; `local` alone is the embedded model")
+        return _class_of("LocalModel")(*([rest] if rest else []), **settings)
+    if kind not in _CLASS_OF or (not colon and kind):
+        raise UnknownNameError("model", _without_password(text), _FORMS)
+    if not plus:
+        if not rest or rest.startswith("//"):
+            raise UsageError(
+                f"after {kind}: comes the model's name at the provider; an address is {kind}+https://...#NAME"
+            )
+        return _class_of(_CLASS_OF[kind])(rest, **settings)
+    return _at_address(kind, transport, rest, settings)
+
+
+def _at_address(kind: str, transport: str, rest: str, settings: dict[str, Any]) -> Model:
+    address, _, name = rest.partition("#")
+    if transport not in {"http", "https"} or not address.startswith("//") or not address.strip("/"):
+        raise UsageError(f"a model's address is {kind}+http://HOST/...#NAME or {kind}+https://HOST/...#NAME")
+    if "@" in address:
+        raise UsageError("a model's address holds no user or password: set the provider's variable, or give api_key=")
+    if not name:
+        raise UsageError("which model at that address? Add its name: #NAME")
+    return _class_of(_CLASS_OF[kind])(name, base_url=f"{transport}:{address}", **settings)
+
+
+def _without_password(text: str) -> str:
+    before, at, after = text.rpartition("@")
+    return f"...@{after}" if at and before else text
+
+
+def _class_of(name: str) -> Callable[..., Model]:
+    return cast("Callable[..., Model]", __getattr__(name))
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'reprieve.models' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only when a name is first used
+
+    try:
+        value: object = getattr(import_module(home), name)
+    except ModuleNotFoundError as error:
+        if name not in _EXTRA_OF or str(error.name).partition(".")[0] == "reprieve":
+            raise
+        raise ImportError(
+            f"{name} needs {error.name}: pip install 'reprieve[{_EXTRA_OF[name]}]'", name=error.name
+        ) from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

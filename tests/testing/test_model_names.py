@@ -1,0 +1,111 @@
+"""`reprieve.models`: every name has a home, is loaded when it is first used, and says what it needs; and `model_at`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import reprieve
+import reprieve.models
+from reprieve.errors import UnknownNameError, UsageError
+from reprieve.models import model_at
+
+HEAVY = ("anthropic", "asyncio", "httpx2", "jsonschema", "openai", "pydantic", "re2", "xllamacpp")
+KEY = "key-of-a-test-0003"
+
+
+@pytest.fixture(autouse=True)
+def keys(monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_public_names_are_those_that_have_a_home():
+    assert sorted(reprieve.models.__all__) == sorted([*reprieve.models._HOME_OF, "model_at"]) == dir(reprieve.models)
+
+
+@pytest.mark.parametrize("name", reprieve.models.__all__)
+def test_a_public_name_can_be_used(name):
+    assert getattr(reprieve.models, name).__name__ == name
+
+
+def test_a_name_that_does_not_exist_is_refused_as_by_any_module():
+    with pytest.raises(AttributeError, match="has no attribute 'Oracle'"):
+        reprieve.models.Oracle  # noqa: B018
+
+
+def test_importing_it_loads_no_client():
+    done = run(f"import sys, reprieve.models; print([name for name in {HEAVY!r} if name in sys.modules])")
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "library", "extra"),
+    [("openai:gpt", "openai", "openai"), ("anthropic:c", "anthropic", "anthropic"), ("local", "xllamacpp", "local")],
+)
+def test_a_library_that_is_not_there_is_named_with_what_brings_it(text, library, extra):
+    done = run(f"import sys; sys.modules[{library!r}] = None\nfrom reprieve.models import model_at\nmodel_at({text!r})")
+    assert done.returncode != 0
+    assert f"pip install 'reprieve[{extra}]'" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name"),
+    [
+        ("openai:gpt-5-mini", "OpenAI", "openai:gpt-5-mini"),
+        (" anthropic:claude-haiku-4-5 ", "Anthropic", "anthropic:claude-haiku-4-5"),
+        ("openai+http://127.0.0.1:8080/v1#org/qwen3:4b", "OpenAI", "openai:org/qwen3:4b"),
+        ("anthropic+https://models.example.invalid#claude", "Anthropic", "anthropic:claude"),
+        ("local", "LocalModel", "local:SmolLM2-135M-Instruct.Q4_1.gguf"),
+    ],
+)
+def test_a_model_is_chosen_by_its_name_or_its_address(text, kind, name):
+    model = model_at(text)
+    assert (type(model).__name__, model.name) == (kind, name)
+
+
+def test_an_address_is_where_the_model_is_asked_and_settings_go_to_its_class():
+    model = model_at("openai+http://127.0.0.1:8080/v1#qwen3", api_key=KEY, structured=True)
+    assert (model._base_url, model._structured, model.secrets) == ("http://127.0.0.1:8080/v1", True, (KEY,))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("opnai:gpt", "no model is named 'opnai:gpt'"),
+        ("gpt-5-mini", "there are: openai:NAME"),
+        ("openai", "no model is named 'openai'"),
+        ("", "no model is named ''"),
+        ("openai:", "comes the model's name"),
+        ("openai://host/v1", r"an address is openai\+https://...#NAME"),
+        ("openai+ftp://host/v1#m", r"openai\+http://HOST/...#NAME"),
+        ("openai+https:#m", r"openai\+http://HOST/...#NAME"),
+        ("openai+https://host/v1", "Add its name: #NAME"),
+        ("openai+https://me:hunter22@host/v1#m", "holds no user or password"),
+        ("local:", "the path of a .gguf file"),
+        ("local:/nowhere/to/be/found.gguf", "cannot be read: No such file"),
+        (f"local:{__file__}", "is no .gguf file"),
+    ],
+)
+def test_what_names_no_model_is_refused_with_what_would_be_right(text, words):
+    with pytest.raises(UsageError, match=words) as caught:
+        model_at(text)
+    assert "hunter22" not in str(caught.value)
+
+
+def test_a_password_in_a_name_that_is_not_known_is_not_repeated():
+    with pytest.raises(UnknownNameError) as caught:
+        model_at("mystery+https://me:hunter22@host/v1#m")
+    assert "hunter22" not in str(caught.value)
+
+
+def test_the_key_is_known_to_redaction_the_moment_the_model_is_made():
+    model_at("openai:gpt", api_key="key-of-a-test-0004")
+    assert "key-of-a-test-0004" not in reprieve.redact("the key-of-a-test-0004 is out")
