@@ -5,6 +5,7 @@ from sqlalchemy import event
 
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
+from reprieve.core.delivery import LEFT_OUT
 from reprieve.core.lifecycle import DeliveryStatus, JobStatus, LetterState
 from reprieve.ports.dead_letters import Verification
 from reprieve.ports.deliveries import DeliveryFilter
@@ -242,6 +243,7 @@ def test_the_unserved_are_those_who_had_to_be_told_and_were_not(reader, rows):
     put(rows, 5, "held", notified_at=NOW)
     put(rows, 6, "failed", required=False)
     put(rows, 7, "uncertain", job_id=2)
+    put(rows, 8, "failed", reason=LEFT_OUT)
     expected = {DeliveryStatus.PENDING: 2, DeliveryStatus.FAILED: 1, DeliveryStatus.HELD: 1}
     assert reader.unserved(1) == expected
     assert reader.unserved(2) == {DeliveryStatus.UNCERTAIN: 1}
@@ -255,9 +257,11 @@ def test_a_replay_is_verified_only_when_everybody_was_told(rows):
     letters = SqlDeadLetterReader(rows.url)
     put(rows, 1, "sent")
     put(rows, 2, "failed", required=False)
+    put(rows, 3, "failed", reason=LEFT_OUT)
     assert letters.verification(letter_id) == Verification(job_status=JobStatus.SUCCEEDED, undelivered=0)
-    put(rows, 3, "held")
-    put(rows, 4, "pending")
-    assert letters.verification(letter_id) == Verification(job_status=JobStatus.SUCCEEDED, undelivered=2)
+    put(rows, 4, "held")
+    put(rows, 5, "pending")
+    put(rows, 6, "failed", reason="REQUEST_REJECTED: 400")
+    assert letters.verification(letter_id) == Verification(job_status=JobStatus.SUCCEEDED, undelivered=3)
     assert not letters.verification(letter_id).passed
     letters.close()

@@ -16,6 +16,11 @@ from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus
 if TYPE_CHECKING:
     from reprieve.core.failure import Failure
 
+REPLAYED: Final = "its job is replayed"
+"""Of a delivery that a replay has put back: it is sent by its job alone, as a payload that was corrected may name others."""
+LEFT_OUT: Final = "its job was replayed without it"
+"""Of one that a corrected payload no longer named: given up, and missed by nobody."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:

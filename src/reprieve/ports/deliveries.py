@@ -72,5 +72,5 @@ class DeliveryReader(Protocol):
         ...
 
     def unserved(self, job_id: int) -> Mapping[DeliveryStatus, int]:
-        """How many required recipients of a job have not been told, by status."""
+        """How many required recipients of a job have not been told, by status; none that a corrected payload left out."""
         ...

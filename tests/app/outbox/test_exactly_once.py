@@ -9,6 +9,7 @@ from desk import QUICK, desk
 from told import BROKE, Told, alerts, telling
 
 import reprieve
+from reprieve.core.delivery import LEFT_OUT
 from reprieve.core.lifecycle import DeliveryStatus, JobStatus
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import Begin
@@ -284,11 +285,44 @@ def test_a_replay_with_other_recipients_tells_the_new_ones_and_nobody_who_was_ta
             assert {name: row.status for name, row in here.rows().items()} == {
                 "ada": SENT, "ben": SENT, "stranger": FAILED,
             }  # fmt: skip
-            await here.app.operations.dead_letters.resolve([1], actor="eve", note="all have been told")
+            assert here.rows()["stranger"].reason == LEFT_OUT
+            await here.app.operations.dead_letters.resolve(1, actor="eve", note="all have been told")
 
     asyncio.run(main())
     assert [name for name in sender.sent if name != "stranger"] == ["ada", "ben"]
     assert sender.sent.count("stranger") == (1 if left is FAILED else 5)
+
+
+@pytest.mark.spec("CRIT-5.5")
+def test_a_replay_whose_mail_was_lost_and_then_refused_is_not_closed_over_who_was_not_told(store_url):
+    """The job has succeeded; what its provider found out later counts all the same."""
+    refused = reprieve.Permanent("no such person", error_class="RECIPIENT_INVALID")
+    sender = Refusing(refused)
+    pipeline = telling(sender, "stranger")
+
+    async def main():
+        async with desk(store_url, pipeline) as here:
+            job = await here.submit()
+            await here.settle()
+            sender.error = None
+            await replay(here, job)
+            await here.settle()
+            assert (here.job(job).status, here.row().status) == (JobStatus.SUCCEEDED, SENT)
+            sender.error, sender.answers = refused, [Found.ABSENT]
+            here.change(1, evidence=None, notification_id=None)
+            here.clock.advance(DAY)
+            await here.settle()
+            assert here.row().status is FAILED
+            letters = here.app.operations.dead_letters
+            with pytest.raises(reprieve.RefusedError, match="not everybody has been told: 1 deliveries"):
+                await letters.resolve(1, "everybody was told", actor="eve")
+            sender.error = None
+            await here.app.operations.deliveries.resend(1, actor="eve", reason="the address is right")
+            await here.settle()
+            assert here.row().status is SENT
+            await letters.resolve(1, "everybody was told", actor="eve")
+
+    asyncio.run(main())
 
 
 @pytest.mark.spec("REV-7.1")

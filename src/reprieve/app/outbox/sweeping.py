@@ -12,7 +12,7 @@ from reprieve.app.looking import Looks
 from reprieve.app.outbox.courier import Courier
 from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.time import StoreTime
-from reprieve.core.delivery import IN_DOUBT
+from reprieve.core.delivery import IN_DOUBT, LEFT_OUT, REPLAYED
 from reprieve.core.lifecycle import DeliveryEvent, DeliveryStatus
 from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.deliveries import DeliveryFilter
@@ -165,7 +165,7 @@ class Sweep:
 
     async def _give_up(self, row: DeliveryRecord) -> bool:
         now = self._time.now()
-        reason = "its job has ended without it"
+        reason = LEFT_OUT if row.reason == REPLAYED else "its job has ended without it"
         attempt = DeliveryAttempt(
             kind="sweep", number=1, started_at=now, ended_at=now, phase=None, answer="given_up", message=reason
         )

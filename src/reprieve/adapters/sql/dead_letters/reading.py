@@ -17,7 +17,7 @@ from reprieve.adapters.sql.deliveries.reading import read_unserved
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import campaign_members, campaigns, dead_letter_history, dead_letters, jobs
 from reprieve.core.canary import CampaignState, MemberState
-from reprieve.core.lifecycle import DeliveryStatus, LetterState
+from reprieve.core.lifecycle import LetterState
 from reprieve.ports.dead_letters import CampaignRow, HistoryEntry, LetterDetail, Verification
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ class SqlDeadLetterReader:
             job_id = connection.scalar(select(dead_letters.c.job_id).where(dead_letters.c.id == letter_id))
             job = None if job_id is None else _job(connection, job_id)
             unserved = {} if job_id is None else read_unserved(connection, job_id)
-            # A job does not succeed over a recipient that failed: one that did was left out by a later revision.
-            undelivered = sum(count for status, count in unserved.items() if status is not DeliveryStatus.FAILED)
-            return Verification(job_status=None if job is None else job.status, undelivered=undelivered)
+            return Verification(job_status=None if job is None else job.status, undelivered=sum(unserved.values()))
 
     def groups(self, wanted: GroupFilter, *, now: float) -> Sequence[GroupRow]:
         """A page of groups; all that a row tells is of the pipeline, stage, class and category that were asked for."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, func, null, or_, select, text
+from sqlalchemy import and_, func, not_, null, or_, select, text
 
-from reprieve.adapters.sql.deliveries.resending import REPLAYED
 from reprieve.adapters.sql.deliveries.rows import record
 from reprieve.adapters.sql.deliveries.statements import RECORD
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import dead_letters, deliveries, delivery_attempts, outcomes, queue
+from reprieve.core.delivery import LEFT_OUT, REPLAYED
 from reprieve.core.lifecycle import CLOSED, DeliveryStatus, JobStatus
 from reprieve.ports.deliveries import DeliveryDetail
 from reprieve.ports.intents import DeliveryAttempt
@@ -39,6 +39,7 @@ _ATTEMPT: Final = tuple(delivery_attempts.c[field.name] for field in fields(Deli
 _UNTOLD: Final = and_(
     deliveries.c.required,
     or_(deliveries.c.status != DeliveryStatus.SENT.value, deliveries.c.notified_at.is_(None)),
+    not_(and_(deliveries.c.status == DeliveryStatus.FAILED.value, deliveries.c.reason.is_not_distinct_from(LEFT_OUT))),
 )
 _ended: Final = outcomes.c.job_id == deliveries.c.job_id
 _ABANDONED: Final = (

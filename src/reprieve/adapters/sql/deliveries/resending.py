@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reprieve.adapters.sql.words import Ask
+from reprieve.core.delivery import REPLAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from reprieve.adapters.sql.words import Talk, Words
-
-
-REPLAYED: Final = "its job is replayed"
-"""What is put back is sent by its job alone, and bears this until then: a payload that was corrected may name others."""
 
 
 def resend(words: Words, job_ids: Iterable[int], *, actor: str, now: float) -> Talk[None]:
