@@ -26,7 +26,7 @@ EXPECTED = {
         "claim": "in_progress", "finish": "succeeded", "retry": "retryable_failed", "bury": "dead_letter",
         "skip": "skipped", "ask": "needs_review", "cancel": "cancelled",
     },
-    "needs_review": {"answer": "in_progress", "cancel": "cancelled"},
+    "needs_review": {"answer": "in_progress", "skip": "skipped", "cancel": "cancelled"},
     "dead_letter": {"replay": "in_progress"},
     "succeeded": {},
     "skipped": {},

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 _WrittenIntent = TypeVar(
     "_WrittenIntent",
     i.Checkpoint, i.Finish, i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop,
-    i.Begin, i.End, i.Correct,
+    i.Begin, i.End, i.Correct, i.Conclude, i.Fault, i.LetGo, i.Recall,
 )  # fmt: skip
 
 
@@ -134,6 +134,12 @@ class Journal:
     def ask(self, intent: i.Remedy | i.Replay, *, patience: float | None = None) -> Future[i.Remedied]: ...
     @overload
     def ask(self, intent: i.Prepare, *, patience: float | None = None) -> Future[i.Prepared]: ...
+    @overload
+    def ask(self, intent: i.Take, *, patience: float | None = None) -> Future[i.Taken]: ...
+    @overload
+    def ask(self, intent: i.Reset, *, patience: float | None = None) -> Future[i.WasReset]: ...
+    @overload
+    def ask(self, intent: i.Rule, *, patience: float | None = None) -> Future[i.Ruled]: ...
     @overload
     def ask(self, intent: i.Launch, *, patience: float | None = None) -> Future[i.Launched | None]: ...
     @overload
@@ -331,5 +337,7 @@ def _size(intent: i.Intent) -> int:
             return len(intent.result)
         case i.Remember():
             return len(intent.value)
+        case i.Conclude():
+            return len(intent.answer)
         case _:
             return 0

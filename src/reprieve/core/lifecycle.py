@@ -68,6 +68,7 @@ def _table() -> dict[tuple[JobStatus, JobEvent], JobStatus]:
         (running, JobEvent.ASK): review,
         (running, JobEvent.RELEASE): running,
         (review, JobEvent.ANSWER): running,
+        (review, JobEvent.SKIP): JobStatus.SKIPPED,
         (dead, JobEvent.REPLAY): running,
     }
     table |= {(status, JobEvent.CANCEL): JobStatus.CANCELLED for status in (pending, running, failed, review)}

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reprieve.ports import intents as i
-    from reprieve.ports.intents import Answer, Intent, Lease, LostWorker, StoredResult
+    from reprieve.ports.intents import AnalysisRow, Answer, Intent, Lease, LostWorker, StoredResult
     from reprieve.ports.reader import StageView
 
 
@@ -77,6 +77,10 @@ class Store(Protocol):
 
     async def memos(self, job_id: int, stage: str) -> Sequence[StoredResult]:
         """What a stage remembered; the key stands in `stage`."""
+        ...
+
+    async def analyses(self, signatures: Sequence[str]) -> Sequence[AnalysisRow]:
+        """What is known of these signatures, in any order; those that nobody has asked about are left out."""
         ...
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:

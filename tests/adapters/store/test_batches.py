@@ -7,6 +7,7 @@ import pytest
 from outbox_desk import accepted, begin, correct, prepare
 
 from reprieve.adapters.sql import schema
+from reprieve.core.analysis import AnalysisStatus, ReviewEvent
 from reprieve.core.canary import CampaignState
 from reprieve.core.lifecycle import LetterEvent
 from reprieve.core.policy import Cause
@@ -101,6 +102,13 @@ def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits)
         i.Enlist(campaign_id=404, letters=(404,)),
         i.Steer(campaign_id=404, expects=(), state=CampaignState.CANCELLED, actor="ann", reason="x", now=NOW),
         i.Launch(campaign_id=404, wave=0, launched=0, count=1, now=NOW),
+        i.Take(signatures=("a",), question="q", owner="x", until=NOW, now=NOW),
+        i.Conclude(signature="a", fence=404, answer=b"1", model="m", now=NOW),
+        i.Fault(signature="a", fence=404, status=AnalysisStatus.ACTIVE, error_type="x", error_reason="x", now=NOW),
+        i.LetGo(signature="a", fence=404, now=NOW),
+        i.Recall(signature="a", fence=404, question="q", reason="x", now=NOW, material=i.Material()),
+        i.Reset(signatures=("a",), actor="ann", note="x", now=NOW),
+        i.Rule(review_id=404, event=ReviewEvent.CLAIM, actor="ann", note="x", now=NOW),
         i.Pause(**place, actor="ann", reason="x"),
         i.Resume(**place, actor="ann"),
         i.Hold(**place, until=NOW, error_class="x", reason="x"),

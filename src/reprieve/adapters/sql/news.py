@@ -19,6 +19,7 @@ _TELLS: Final[Mapping[type, Tells]] = {
     i.Replay: lambda _, answer: bool(answer.applied),
     i.Launch: lambda _, answer: answer is not None and answer.replayed > 0,
     i.Steer: lambda _, answer: answer,
+    i.Rule: lambda intent, answer: intent.continuation is not None and not answer.why,
     **dict.fromkeys((i.Cancel, i.Pause, i.Resume, i.Close, i.Lost), lambda _, __: True),
 }
 

@@ -59,6 +59,10 @@ class Words:
             return f":{name}"
         return f"to_timestamp(%({name})s::float8)" if kind == "moment" else f"%({name})s::{kind}"
 
+    def seconds(self, column: str) -> str:
+        """A moment as it is read: seconds since the epoch."""
+        return f"extract(epoch FROM {column})::float8" if self.is_postgres else column
+
     def among(self, name: str) -> str:
         """`IN (...)`, of ids that were `listed`: one value for any number of them."""
         if self.is_postgres:

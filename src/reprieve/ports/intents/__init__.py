@@ -5,13 +5,25 @@ leased under that very fence; else it changes nothing and answers `STALE`. All t
 store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized; all bytes are stored as given.
 
     states.py      where a job stands, what became of an intent, how often a stage was tried
-    submitting.py  claiming.py  reporting.py  operating.py  workers.py  letters.py  delivering.py
+    submitting.py  claiming.py  reporting.py  operating.py  workers.py  letters.py  delivering.py  analysing.py  reviewing.py
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from reprieve.ports.intents.analysing import (
+    AnalysisRow,
+    Conclude,
+    Fault,
+    LetGo,
+    Material,
+    Recall,
+    Reset,
+    Take,
+    Taken,
+    WasReset,
+)
 from reprieve.ports.intents.claiming import Claim, Claimed, Lease, Promote, Promoted, StoredResult
 from reprieve.ports.intents.delivering import (
     Begin,
@@ -53,6 +65,7 @@ from reprieve.ports.intents.reporting import (
     SetAside,
     Stop,
 )
+from reprieve.ports.intents.reviewing import Continuation, Rule, Ruled
 from reprieve.ports.intents.states import CODEC_JSON, Counters, QueueState, Written
 from reprieve.ports.intents.submitting import KeyTaken, Submit, Submitted, VersionTooLow
 from reprieve.ports.intents.workers import Leave, Lost, LostWorker, Register, Renew, Renewed
@@ -63,6 +76,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWERS",
     "CODEC_JSON",
+    "AnalysisIntent",
+    "AnalysisRow",
     "Answer",
     "AttemptRecord",
     "Await",
@@ -75,6 +90,8 @@ __all__ = [
     "Claimed",
     "Close",
     "Complete",
+    "Conclude",
+    "Continuation",
     "Correct",
     "Counters",
     "DeadLetterRecord",
@@ -84,6 +101,7 @@ __all__ = [
     "Draft",
     "End",
     "Enlist",
+    "Fault",
     "Finish",
     "Gather",
     "GiveBack",
@@ -95,9 +113,11 @@ __all__ = [
     "Launched",
     "Lease",
     "Leave",
+    "LetGo",
     "LetterIntent",
     "Lost",
     "LostWorker",
+    "Material",
     "Pause",
     "Prepare",
     "Prepared",
@@ -105,6 +125,7 @@ __all__ = [
     "Promote",
     "Promoted",
     "QueueState",
+    "Recall",
     "Refused",
     "Register",
     "Release",
@@ -114,9 +135,12 @@ __all__ = [
     "Renew",
     "Renewed",
     "Replay",
+    "Reset",
     "Resume",
     "Retry",
     "Revision",
+    "Rule",
+    "Ruled",
     "SetAside",
     "Settle",
     "StageIntent",
@@ -126,19 +150,34 @@ __all__ = [
     "StoredResult",
     "Submit",
     "Submitted",
+    "Take",
+    "Taken",
     "VersionTooLow",
     "Wake",
     "WakeDelivered",
+    "WasReset",
     "WorkerIntent",
     "Written",
 ]
 
 LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
 DeliveryIntent = Prepare | Begin | End | Correct | WakeDelivered
+AnalysisIntent = Take | Conclude | Fault | LetGo | Recall | Reset | Rule
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
 StageIntent = Pause | Resume | Hold | Close | Probe | GiveBack
 WorkerIntent = Register | Renew | Leave | Lost
-Intent = Submit | Claim | Promote | Wake | JobIntent | LetterIntent | DeliveryIntent | StageIntent | WorkerIntent
+Intent = (
+    Submit
+    | Claim
+    | Promote
+    | Wake
+    | JobIntent
+    | LetterIntent
+    | DeliveryIntent
+    | AnalysisIntent
+    | StageIntent
+    | WorkerIntent
+)
 Answer = (
     Submitted
     | KeyTaken
@@ -151,6 +190,9 @@ Answer = (
     | Remedied
     | Launched
     | Prepared
+    | Taken
+    | WasReset
+    | Ruled
     | int
     | bool
     | None
@@ -165,10 +207,13 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     **dict.fromkeys((Remedy, Replay), Remedied),
     Launch: (Launched, type(None)),
     Prepare: Prepared,
+    Take: Taken,
+    Reset: WasReset,
+    Rule: Ruled,
     **dict.fromkeys((Register, Wake, Settle, Gather, Enlist, WakeDelivered), int),
     **dict.fromkeys((Pause, Resume, Hold, Close, Probe, GiveBack, Leave, Lost, Steer), bool),
     **dict.fromkeys(
-        (Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop, Begin, End, Correct),
+        (Checkpoint, Finish, Retry, Bury, SetAside, Await, Release, Remember, Complete, Stop, Begin, End, Correct, Conclude, Fault, LetGo, Recall),
         Written,
     ),
 }

@@ -9,6 +9,7 @@ from reprieve.core.value import value
 if TYPE_CHECKING:
     from reprieve.core.lifecycle import JobStatus
     from reprieve.core.policy import Cause
+    from reprieve.ports.intents.analysing import Material
     from reprieve.ports.intents.states import Counters
 
 
@@ -138,6 +139,8 @@ class SetAside:
     counters: Counters
     pause: bool = False
     unleased: bool = False
+    material: Material | None = None
+    """With `needs_review`: what the reviewer needs, where the failure brought it."""
 
 
 @value

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from reprieve.adapters.sql.analysis.opening import ask_of_job
 from reprieve.adapters.sql.postgres import statements as sql
 from reprieve.adapters.sql.postgres.arrays import BigInts, Blobs, Floats, Ints, Texts
+from reprieve.adapters.sql.talking import on_postgres
+from reprieve.adapters.sql.words import POSTGRES
 from reprieve.core.lifecycle import JobStatus
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
@@ -83,7 +86,14 @@ async def set_aside(cursor: Cursor, intents: list[i.SetAside], again: bool) -> S
             **_about(each), **_attempt(each.attempt), **asdict(each.counters), "unleased": each.unleased,
             "now": each.attempt.ended_at,
         }  # fmt: skip
-        answer = await _seen(cursor, "attempts", [each], await _each(cursor, statement, [values]), again=again)
+        written = await _each(cursor, statement, [values])
+        if each.status is JobStatus.NEEDS_REVIEW and written[0] is Written.APPLIED:
+            asked = ask_of_job(
+                POSTGRES, each.job_id, error_type=each.attempt.error_class, reason=each.attempt.message, material=each.material,
+                now=each.attempt.ended_at,
+            )  # fmt: skip
+            await on_postgres(cursor, asked)
+        answer = await _seen(cursor, "attempts", [each], written, again=again)
         answer = await _or_cancelled(cursor, [values], answer, again=again)
         if each.pause and answer[0] is Written.APPLIED:
             await _pause(cursor, pipeline, each.attempt)
@@ -94,7 +104,12 @@ async def set_aside(cursor: Cursor, intents: list[i.SetAside], again: bool) -> S
 async def wait(cursor: Cursor, intents: list[i.Await], again: bool) -> Sequence[Written]:  # noqa: FBT001 - a handler's shape
     """Give leases back until something is answered."""
     values = [asdict(each) for each in intents]
-    answers = await _given_back(cursor, intents, await _each(cursor, sql.AWAIT, values), again=again)
+    written = await _each(cursor, sql.AWAIT, values)
+    for each, answer in zip(intents, written, strict=True):
+        if each.waits_on.startswith("review") and answer is Written.APPLIED:
+            asked = ask_of_job(POSTGRES, each.job_id, error_type="needs_review", reason=each.waits_on, material=None, now=each.now)
+            await on_postgres(cursor, asked)
+    answers = await _given_back(cursor, intents, written, again=again)
     return await _or_cancelled(cursor, values, answers, again=again)
 
 

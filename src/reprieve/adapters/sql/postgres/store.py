@@ -8,6 +8,8 @@ from weakref import WeakSet
 
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import PostgresAddress, parse
+from reprieve.adapters.sql.analysis import applying as analysis
+from reprieve.adapters.sql.analysis import caching
 from reprieve.adapters.sql.dead_letters.applying import apply_on_postgres
 from reprieve.adapters.sql.deliveries import postgres as deliveries
 from reprieve.adapters.sql.news import is_news
@@ -15,6 +17,7 @@ from reprieve.adapters.sql.postgres import claiming, jobs, operating, submitting
 from reprieve.adapters.sql.postgres import statements as sql
 from reprieve.adapters.sql.postgres.link import Link
 from reprieve.adapters.sql.postgres.listening import Listener
+from reprieve.adapters.sql.words import POSTGRES, rows_as_json
 from reprieve.core.policy import Cause
 from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports import intents as i
@@ -45,6 +48,7 @@ _HANDLERS: dict[Any, Handler] = {
     i.Correct: deliveries.correct,
     i.Prepare: deliveries.prepare,
     i.Begin: deliveries.begin,
+    i.AnalysisIntent: analysis.apply_on_postgres,
     i.StageIntent: operating.change_stage,
     i.Wake: operating.wake,
     i.WakeDelivered: deliveries.wake,
@@ -57,8 +61,8 @@ _HANDLERS: dict[Any, Handler] = {
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
-_TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent) for kind in get_args(several)}
-"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
+_TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)}
+"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, and about signatures and reviews."""
 _LONGEST_READ = 15.0
 """Seconds after which a server that neither answers nor breaks is given up."""
 _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim, i.Prepare, i.Begin, i.End)
@@ -215,6 +219,11 @@ class PostgresStore:
             {"job_id": job_id, "stage": stage},
         )
         return [i.StoredResult(stage=row[0], data=bytes(row[1]), type="", codec=row[2]) for row in rows]
+
+    async def analyses(self, signatures: Sequence[str]) -> Sequence[i.AnalysisRow]:
+        """What is known of these signatures, in one round trip and without a transaction of its own."""
+        rows = await self._read(caching.read(POSTGRES), {"signatures": rows_as_json(signatures)})
+        return [caching.row_of(row) for row in rows]
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Listen on a connection of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from reprieve.adapters.sql.analysis import applying as analysis
 from reprieve.adapters.sql.dead_letters.applying import apply_on_sqlite
 from reprieve.adapters.sql.deliveries import sqlite as deliveries
 from reprieve.adapters.sql.sqlite import claiming, finishing, jobs, operating, submitting
@@ -26,6 +27,7 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     i.Correct: deliveries.correct,
     i.Prepare: deliveries.prepare,
     i.Begin: deliveries.begin,
+    i.AnalysisIntent: analysis.apply_on_sqlite,
     i.StageIntent: operating.change_stage,
     i.Wake: operating.wake,
     i.WakeDelivered: deliveries.wake,
@@ -38,8 +40,8 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
-_TOGETHER: Final = {kind: several for several in (i.StageIntent, i.LetterIntent) for kind in get_args(several)}
-"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters."""
+_TOGETHER: Final = {kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)}
+"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, and about signatures and reviews."""
 
 
 def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position

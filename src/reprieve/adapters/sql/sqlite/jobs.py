@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import astuple, fields
 from typing import TYPE_CHECKING, Final, assert_never
 
+from reprieve.adapters.sql.analysis.opening import ask_of_job
 from reprieve.adapters.sql.sqlite import operating
 from reprieve.adapters.sql.sqlite.rows import LEASED, READY, SCHEDULED, SUSPECT, WAITING, end, end_cancelled, standing
+from reprieve.adapters.sql.talking import on_sqlite
+from reprieve.adapters.sql.words import SQLITE
 from reprieve.core.lifecycle import JobStatus
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
@@ -67,6 +70,9 @@ def _write(connection: sqlite3.Connection, said: Report, row: Row) -> None:
             _give_back(connection, row, said, idle if said.run_at is None else SCHEDULED)
         case i.Await():
             connection.execute(_AWAIT, (said.waits_on, said.job_id))
+            if said.waits_on.startswith("review"):
+                asked = ask_of_job(SQLITE, said.job_id, error_type="needs_review", reason=said.waits_on, material=None, now=said.now)
+                on_sqlite(connection, asked)
         case i.SetAside():
             _set_aside(connection, said, row)
         case i.Remember():
@@ -155,6 +161,11 @@ def _set_aside(connection: sqlite3.Connection, said: i.SetAside, row: Row) -> No
         _skip(connection, said)
     else:
         _give_back(connection, row, said, WAITING)
+        attempt = said.attempt
+        asked = ask_of_job(
+            SQLITE, said.job_id, error_type=attempt.error_class, reason=attempt.message, material=said.material, now=attempt.ended_at
+        )  # fmt: skip
+        on_sqlite(connection, asked)
     if said.pause:
         operating.pause(connection, row.pipeline, said.attempt)
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import SqliteAddress, parse
+from reprieve.adapters.sql.analysis import caching
 from reprieve.adapters.sql.news import is_news
 from reprieve.adapters.sql.sqlite import batch, claiming, operating, submitting
 from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
 from reprieve.adapters.sql.sqlite.lock import let_go, take
+from reprieve.adapters.sql.words import SQLITE, rows_as_json
 from reprieve.errors import StoreError
 from reprieve.ports import intents as i
 
@@ -109,6 +111,12 @@ class SqliteStore:
         """What a stage of a job remembered."""
         rows = await self._in_thread(lambda: self._opened.execute(_MEMOS, (job_id, stage)).fetchall())
         return [i.StoredResult(stage=key, data=value, type="", codec=codec) for key, value, codec in rows]
+
+    async def analyses(self, signatures: Sequence[str]) -> Sequence[i.AnalysisRow]:
+        """What is known of these signatures, in one statement."""
+        values = {"signatures": rows_as_json(signatures)}
+        rows = await self._in_thread(lambda: self._opened.execute(caching.read(SQLITE), values).fetchall())
+        return [caching.row_of(row) for row in rows]
 
     def subscribe(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Have `wake` called in this event loop after batches of this store; what other processes write is found by polling."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from reprieve.adapters.sql.tables.analysis import analysis_cache, review_history, reviews
 from reprieve.adapters.sql.tables.columns import Moment, metadata
 from reprieve.adapters.sql.tables.dead_letters import (
     campaign_members,
@@ -40,6 +41,7 @@ from reprieve.adapters.sql.tables.jobs import (
 __all__ = [
     "AS_GIVEN",
     "Moment",
+    "analysis_cache",
     "attempts",
     "campaign_members",
     "campaigns",
@@ -58,6 +60,8 @@ __all__ = [
     "metadata",
     "outcomes",
     "queue",
+    "review_history",
+    "reviews",
     "revisions",
     "stages",
     "workers",
@@ -70,5 +74,8 @@ AS_GIVEN: Final = {
     "checkpoints": ("result",),
     "memos": ("key", "value"),
     "deliveries": ("changelist_id", "recipient", "body"),
+    "analysis_cache": ("url_signature", "answer"),
+    "reviews": ("url_signature", "schema", "samples", "answers", "answer"),
+    "review_history": ("url_signature", "answer"),
 }
 """Columns that hold what users gave, as they gave it."""

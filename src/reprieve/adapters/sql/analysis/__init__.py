@@ -1,0 +1,1 @@
+"""What is known of signatures, and what waits for a person."""
