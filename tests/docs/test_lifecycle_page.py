@@ -5,13 +5,28 @@ from pathlib import Path
 
 import pytest
 
+from reprieve.core.analysis import (
+    ANALYSIS_TRANSITIONS,
+    REVIEW_TRANSITIONS,
+    AnalysisEvent,
+    AnalysisStatus,
+    ReviewEvent,
+    ReviewState,
+)
 from reprieve.core.lifecycle import LETTER_TRANSITIONS, TRANSITIONS, JobEvent, JobStatus, LetterEvent, LetterState
 from reprieve.faces.cli.lifecycle import page
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
-OF_JOBS, _, OF_LETTERS = PAGE.partition("\n## A dead letter\n")
-BOTH = pytest.mark.parametrize(
-    ("text", "table"), [(OF_JOBS, TRANSITIONS), (OF_LETTERS, LETTER_TRANSITIONS)], ids=["jobs", "dead letters"]
+OF_JOBS, OF_LETTERS, OF_ANALYSES, OF_REVIEWS = re.split(r"\n## (?:A dead letter|An analysis|A review)\n", PAGE)
+EACH = pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        (OF_JOBS, TRANSITIONS),
+        (OF_LETTERS, LETTER_TRANSITIONS),
+        (OF_ANALYSES, ANALYSIS_TRANSITIONS),
+        (OF_REVIEWS, REVIEW_TRANSITIONS),
+    ],
+    ids=["jobs", "dead letters", "analyses", "reviews"],
 )
 
 
@@ -39,7 +54,7 @@ def test_the_page_was_made_from_the_tables():
     assert page() == PAGE, "run `make docs`"
 
 
-@BOTH
+@EACH
 def test_the_page_lists_every_move_once(text, table):
     assert sorted(listed(text)) == sorted((status, event, target) for (status, event), target in table.items())
 
@@ -55,6 +70,11 @@ def test_the_diagram_of_dead_letters_draws_every_move_but_notes():
     assert sorted(drawn(OF_LETTERS) + notes) == sorted(listed(OF_LETTERS))
 
 
+@pytest.mark.parametrize("text", [OF_ANALYSES, OF_REVIEWS], ids=["analyses", "reviews"])
+def test_the_diagrams_of_analyses_and_reviews_draw_every_move(text):
+    assert sorted(drawn(text)) == sorted(listed(text))
+
+
 def test_the_diagrams_end_where_a_job_and_a_dead_letter_do():
     assert ends(OF_JOBS) == [status for status in JobStatus if status.over]
     assert ends(OF_LETTERS) == [state for state in LetterState if state.closed]
@@ -63,3 +83,5 @@ def test_the_diagrams_end_where_a_job_and_a_dead_letter_do():
 def test_every_status_and_every_event_is_explained():
     assert explained(OF_JOBS) == [*JobStatus, *JobEvent]
     assert explained(OF_LETTERS) == [*LetterState, *LetterEvent]
+    assert explained(OF_ANALYSES) == [*AnalysisStatus, *AnalysisEvent]
+    assert explained(OF_REVIEWS) == [*ReviewState, *ReviewEvent]

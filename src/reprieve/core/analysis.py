@@ -78,7 +78,7 @@ def analysis_after(status: AnalysisStatus, event: AnalysisEvent) -> AnalysisStat
     try:
         return ANALYSIS_TRANSITIONS[status, event]
     except KeyError:
-        raise IllegalTransitionError("analysis", status, event) from None
+        raise IllegalTransitionError("signature", status, event) from None
 
 
 class ReviewState(StrEnum):

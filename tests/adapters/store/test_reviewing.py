@@ -232,6 +232,9 @@ def test_a_verified_answer_that_does_not_fit_a_new_schema_goes_back_to_a_person_
     assert desk.do(recall) is Written.APPLIED
     assert desk.do(recall) is Written.STALE
     assert known(desk).status is AnalysisStatus.NEEDS_REVIEW
-    assert [(review["state"], review["question"]) for review in desk.rows("reviews")] == [("verified", "q1"), ("open", "q2")]
+    assert [(review["state"], review["question"]) for review in desk.rows("reviews")] == [
+        ("verified", "q1"),
+        ("open", "q2"),
+    ]
     taken = desk.do(i.Take(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70))
     assert taken.mine == frozenset()

@@ -1,9 +1,17 @@
-"""The documentation's page on the lives of jobs and dead letters, made from their tables; `make docs` runs this module."""
+"""The documentation's page on the lives of jobs, dead letters, analyses and reviews, made from their tables; `make docs` runs this."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from reprieve.core.analysis import (
+    ANALYSIS_TRANSITIONS,
+    REVIEW_TRANSITIONS,
+    AnalysisEvent,
+    AnalysisStatus,
+    ReviewEvent,
+    ReviewState,
+)
 from reprieve.core.lifecycle import (
     DEAD_LETTER_STATUS,
     LETTER_TRANSITIONS,
@@ -28,7 +36,7 @@ STATUSES: Final[Mapping[JobStatus, str]] = {
     JobStatus.NEEDS_REVIEW: "it waits for a person",
     JobStatus.SUCCEEDED: "over: what the last stage returned is its result",
     JobStatus.DEAD_LETTER: f"over: given up, kept for triage, status code {DEAD_LETTER_STATUS}",
-    JobStatus.SKIPPED: "over: set aside by its profile, never sent again",
+    JobStatus.SKIPPED: "over: set aside by its profile or rejected by a person, never sent again",
     JobStatus.CANCELLED: "over: ended by a person, or by a newer version of its subject",
 }
 EVENTS: Final[Mapping[JobEvent, str]] = {
@@ -37,11 +45,11 @@ EVENTS: Final[Mapping[JobEvent, str]] = {
     JobEvent.FINISH: "the last stage is done",
     JobEvent.RETRY: "an attempt failed; there will be another",
     JobEvent.BURY: "it is given up: dead letter and end in one transaction",
-    JobEvent.SKIP: "the profile sets its failure aside",
+    JobEvent.SKIP: "the profile sets its failure aside, or a person rejects it",
     JobEvent.ASK: "it is handed to a person",
     JobEvent.RELEASE: "the lease is given back at no cost: the worker stops, the next stage is held, or a stored value does not fit",
     JobEvent.CANCEL: "somebody ends it; a running one is stopped by its worker",
-    JobEvent.ANSWER: "the person has answered (no command does so yet)",
+    JobEvent.ANSWER: "the person has answered: it goes on from the next stage, or has succeeded",
     JobEvent.REPLAY: "the dead letter is replayed",
 }
 LETTER_STATES: Final[Mapping[LetterState, str]] = {
@@ -72,6 +80,40 @@ LETTER_EVENTS: Final[Mapping[LetterEvent, str]] = {
     LetterEvent.REOPEN: "a discarded one is opened again",
     LetterEvent.NOTE: "somebody has added a note",
 }
+ANALYSIS_STATUSES: Final[Mapping[AnalysisStatus, str]] = {
+    AnalysisStatus.ACTIVE: "to be asked of the model, being asked, or put off until its `retry_after`",
+    AnalysisStatus.SKIPPED: "never sent again, but for a reset or another question",
+    AnalysisStatus.ANALYZED: "answered by the model or by a person, and served from the cache",
+    AnalysisStatus.NEEDS_REVIEW: "waits for a person",
+}
+ANALYSIS_EVENTS: Final[Mapping[AnalysisEvent, str]] = {
+    AnalysisEvent.ANALYZE: "the model's answer fits the schema",
+    AnalysisEvent.SKIP: "a permanent error",
+    AnalysisEvent.PUT_OFF: "a transient error; another try follows, now or after its `retry_after`",
+    AnalysisEvent.ASK: "no answer of the model fits, or a verified one does not fit the new schema",
+    AnalysisEvent.VERIFY: "a person has set the classification: `is_human_verified`",
+    AnalysisEvent.REJECT: "a person says that there is no answer",
+    AnalysisEvent.UNDO: "a person's ruling is taken back",
+    AnalysisEvent.RESET: "an operator has a skipped one asked again",
+    AnalysisEvent.RENEW: "prompt or schema have changed; never of what a person has settled",
+}
+REVIEW_STATES: Final[Mapping[ReviewState, str]] = {
+    ReviewState.OPEN: "anybody may take it",
+    ReviewState.CLAIMED: "somebody is at it",
+    ReviewState.VERIFIED: "closed: a person has answered",
+    ReviewState.REJECTED: "closed: a person says that there is no answer",
+    ReviewState.WITHDRAWN: "closed: what it was about does not wait any more",
+}
+REVIEW_EVENTS: Final[Mapping[ReviewEvent, str]] = {
+    ReviewEvent.ASK: "it is opened, in the transaction that makes its signature or job wait",
+    ReviewEvent.CLAIM: "somebody takes it, or takes it over",
+    ReviewEvent.RELEASE: "the one who had it gives it back",
+    ReviewEvent.VERIFY: "an answer that fits the schema, or the type of the job's stage",
+    ReviewEvent.REJECT: "the signature or the job is skipped",
+    ReviewEvent.UNDO: "taken back, as a new entry of the history; of a job only until somebody goes on with it",
+    ReviewEvent.WITHDRAW: "its job was cancelled, or has gone on by other means",
+    ReviewEvent.RESET: "an operator has its skipped signature asked of the model again",
+}
 _UNCLAIMED: Final = frozenset({JobStatus.PENDING, JobStatus.RETRYABLE_FAILED})
 _REPORTS: Final = frozenset({JobEvent.FINISH, JobEvent.RETRY, JobEvent.BURY, JobEvent.SKIP, JobEvent.ASK})
 
@@ -82,9 +124,9 @@ def page() -> str:
     reported = [move for move in moves if move[0] in _UNCLAIMED and move[1] in _REPORTS]
     claimed = [move for move in moves if move not in reported]
     return "\n".join([
-        "# The lives of a job and of a dead letter",
+        "# The lives of a job, of a dead letter, of an analysis and of a review",
         "",
-        "<!-- made by `make docs` from core/lifecycle.py; a test keeps it true -->",
+        "<!-- made by `make docs` from core/lifecycle.py and core/analysis.py; a test keeps it true -->",
         "",
         "## A job",
         "",
@@ -109,6 +151,10 @@ def page() -> str:
         "",
         *_letters(),
         "",
+        *_analyses(),
+        "",
+        *_reviews(),
+        "",
     ])  # fmt: skip
 
 
@@ -132,6 +178,44 @@ def _letters() -> list[str]:
         "### Every move of a dead letter",
         "",
         *_table(moves, LetterState),
+    ]  # fmt: skip
+
+
+def _analyses() -> list[str]:
+    moves: list[Move] = [(status, event, target) for (status, event), target in ANALYSIS_TRANSITIONS.items()]
+    return [
+        "## An analysis",
+        "",
+        "One row of `analysis_cache` for each signature; see [analysis](analysis.md).",
+        "",
+        *_diagram(moves, AnalysisStatus, begins=(AnalysisStatus.ACTIVE, "take"), ends=()),
+        "",
+        *_explained("status", ANALYSIS_STATUSES),
+        "",
+        *_explained("event", ANALYSIS_EVENTS),
+        "",
+        "### Every move of an analysis",
+        "",
+        *_table(moves, AnalysisStatus),
+    ]
+
+
+def _reviews() -> list[str]:
+    moves: list[Move] = [(state, event, target) for (state, event), target in REVIEW_TRANSITIONS.items()]
+    return [
+        "## A review",
+        "",
+        "What waits for a person, a signature or a job. Every event leaves an entry in the history, which is only added to.",
+        "",
+        *_diagram(moves, ReviewState, begins=(ReviewState.OPEN, ReviewEvent.ASK), ends=[each for each in ReviewState if each.closed]),
+        "",
+        *_explained("state", REVIEW_STATES),
+        "",
+        *_explained("event", REVIEW_EVENTS),
+        "",
+        "### Every move of a review",
+        "",
+        *_table(moves, ReviewState),
     ]  # fmt: skip
 
 

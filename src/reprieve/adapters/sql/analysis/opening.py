@@ -24,7 +24,9 @@ def ask_of_signature(
     about = {"url_signature": signature, "job_id": None, "pipeline": None, "stage": None, "question": question}
     told = {"error_type": error_type, "reason": reason, "opened_at": now}
     rows = yield Ask(_open(words), {**about, **told, **_of(material)})
-    yield from tell(words, rows[0][0], signature, ReviewEvent.ASK, None, ReviewState.OPEN, actor=ENGINE, note=reason, now=now)
+    yield from tell(
+        words, rows[0][0], signature, ReviewEvent.ASK, None, ReviewState.OPEN, actor=ENGINE, note=reason, now=now
+    )
 
 
 def ask_of_job(
@@ -40,7 +42,9 @@ def ask_of_job(
     about = {"url_signature": None, "job_id": job_id, "pipeline": pipeline, "stage": stage, "question": None}
     told = {"error_type": error_type, "reason": reason, "opened_at": now}
     rows = yield Ask(_open(words), {**about, **told, **_of(material)})
-    yield from tell(words, rows[0][0], None, ReviewEvent.ASK, None, ReviewState.OPEN, actor=ENGINE, note=reason, now=now)
+    yield from tell(
+        words, rows[0][0], None, ReviewEvent.ASK, None, ReviewState.OPEN, actor=ENGINE, note=reason, now=now
+    )
 
 
 def withdraw(words: Words, review_id: int, state: str, *, note: str, now: float) -> Talk[None]:

@@ -107,7 +107,9 @@ async def wait(cursor: Cursor, intents: list[i.Await], again: bool) -> Sequence[
     written = await _each(cursor, sql.AWAIT, values)
     for each, answer in zip(intents, written, strict=True):
         if each.waits_on.startswith("review") and answer is Written.APPLIED:
-            asked = ask_of_job(POSTGRES, each.job_id, error_type="needs_review", reason=each.waits_on, material=None, now=each.now)
+            asked = ask_of_job(
+                POSTGRES, each.job_id, error_type="needs_review", reason=each.waits_on, material=None, now=each.now
+            )
             await on_postgres(cursor, asked)
     answers = await _given_back(cursor, intents, written, again=again)
     return await _or_cancelled(cursor, values, answers, again=again)

@@ -61,7 +61,9 @@ _HANDLERS: dict[Any, Handler] = {
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
-_TOGETHER = {kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)}
+_TOGETHER = {
+    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)
+}
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, and about signatures and reviews."""
 _LONGEST_READ = 15.0
 """Seconds after which a server that neither answers nor breaks is given up."""

@@ -40,7 +40,9 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
-_TOGETHER: Final = {kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)}
+_TOGETHER: Final = {
+    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)
+}
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, and about signatures and reviews."""
 
 

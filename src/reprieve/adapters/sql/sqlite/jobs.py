@@ -71,7 +71,9 @@ def _write(connection: sqlite3.Connection, said: Report, row: Row) -> None:
         case i.Await():
             connection.execute(_AWAIT, (said.waits_on, said.job_id))
             if said.waits_on.startswith("review"):
-                asked = ask_of_job(SQLITE, said.job_id, error_type="needs_review", reason=said.waits_on, material=None, now=said.now)
+                asked = ask_of_job(
+                    SQLITE, said.job_id, error_type="needs_review", reason=said.waits_on, material=None, now=said.now
+                )
                 on_sqlite(connection, asked)
         case i.SetAside():
             _set_aside(connection, said, row)
