@@ -6,7 +6,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from random import random
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
@@ -186,7 +186,7 @@ class App:
         *,
         idempotency_key: str | None = None,
         subject: str | None = None,
-        version: int | None = None,
+        version: int | Literal["next"] | None = None,
         priority: int = 0,
         delay: float | timedelta | None = None,
         run_at: float | datetime | None = None,
@@ -195,7 +195,8 @@ class App:
         """Create a job, durable when this returns; or find the one that has its key, or its subject and version.
 
         `delay` (seconds) or `run_at` (seconds since the epoch, or a datetime with a zone) put it off. With `connection`, a connection of yours to the
-        same database, the job becomes part of the transaction that is open there.
+        same database, the job becomes part of the transaction that is open there. With `version="next"` it becomes the version above all
+        that its subject has had, unless its key, which says what is in it, has one already.
         """
         item = Item(
             payload, idempotency_key=idempotency_key, subject=subject, version=version, priority=priority, delay=delay,

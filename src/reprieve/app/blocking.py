@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, TypeVar
 
 from reprieve.errors import UsageError
 
@@ -31,7 +31,7 @@ class SubmitOptions(TypedDict, total=False):
 
     idempotency_key: str | None
     subject: str | None
-    version: int | None
+    version: int | Literal["next"] | None
     priority: int
     delay: float | timedelta | None
     run_at: float | datetime | None
@@ -47,6 +47,7 @@ class BlockingSubmission:
     duplicate: bool
     mismatch: bool
     superseded: tuple[int, ...] = ()
+    version: int | None = None
     app: BlockingApp = field(repr=False, compare=False)
     pipeline: Pipeline = field(repr=False, compare=False)
 

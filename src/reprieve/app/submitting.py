@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from reprieve.app.pipeline import Pipeline
 from reprieve.core.backoff import LONGEST, require_number, require_whole, shown
 from reprieve.core.value import value
 from reprieve.errors import SubmitError, UsageError
-from reprieve.ports.intents import KeyTaken, Submit, Submitted, VersionTooLow
+from reprieve.ports.intents import HIGHEST_VERSION, KeyTaken, Submit, Submitted, VersionTooLow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,6 @@ _AT_ONCE: Final = 1000
 _BYTES_AT_ONCE: Final = 16 * 1024 * 1024
 """Bytes of payloads in one, unless it is a single one."""
 _LONGEST_KEY: Final = 500
-_HIGHEST_VERSION: Final = 2**31 - 1
 _LATEST: Final = 253_402_300_799.0
 """The end of the year 9999, after which databases know no time."""
 
@@ -37,7 +36,7 @@ class Item:
     payload: object = field(kw_only=False)
     idempotency_key: str | None = None
     subject: str | None = None
-    version: int | None = None
+    version: int | Literal["next"] | None = None
     priority: int = 0
     delay: float | timedelta | None = None
     run_at: float | datetime | None = None
@@ -55,6 +54,8 @@ class Submission:
     """It was there before, with another payload than the one given now."""
     superseded: tuple[int, ...] = ()
     """Jobs of older versions that were cancelled for this one."""
+    version: int | None = None
+    """Which version it is, where the next one was asked for."""
     app: App = field(repr=False, compare=False)
     pipeline: Pipeline = field(repr=False, compare=False)
 
@@ -122,7 +123,8 @@ class _Form:
         return Submit(
             idempotency_key=key, pipeline=self._name, stage=self._stage, payload=payload, payload_type=self._kind,
             created_at=now, priority=priority, run_at=None if item.delay is item.run_at is None else _run_at(item, now),
-            subject=item.subject, version=item.version, supersedes=self._supersedes,
+            subject=item.subject, version=None if item.version == "next" else item.version, next_version=item.version == "next",
+            supersedes=self._supersedes,
         )  # fmt: skip
 
 
@@ -130,15 +132,21 @@ def _check_order(item: Item) -> None:
     """Its version and its place in the queue."""
     if (item.subject is None) != (item.version is None):
         raise UsageError("subject and version go together: a version is a version of something")
-    if item.subject is not None:
+    if item.version == "next":
+        _check_text("subject", item.subject)
+        if item.idempotency_key is None:
+            raise UsageError(
+                "the next version needs an idempotency_key that says what is in it: the same is not the next"
+            )
+    elif item.subject is not None:
         check_version(item.subject, item.version)
-    require_whole("priority", item.priority, -_HIGHEST_VERSION, _HIGHEST_VERSION)
+    require_whole("priority", item.priority, -HIGHEST_VERSION, HIGHEST_VERSION)
 
 
 def check_version(subject: object, version: object) -> None:
     """Refuse what is no version of anything."""
     _check_text("subject", subject)
-    require_whole("version", version, 1, _HIGHEST_VERSION)
+    require_whole("version", version, 1, HIGHEST_VERSION)
 
 
 def _run_at(item: Item, now: float) -> float | None:
@@ -186,7 +194,7 @@ def replies_to(
         made.append(
             Submission(
                 job_id=answer.job_id, idempotency_key=intent.idempotency_key, duplicate=answer.duplicate,
-                mismatch=answer.mismatch, superseded=answer.superseded, app=app, pipeline=pipeline,
+                mismatch=answer.mismatch, superseded=answer.superseded, version=answer.version, app=app, pipeline=pipeline,
             )
         )  # fmt: skip
     return made
@@ -196,6 +204,8 @@ def _refusal(intent: Submit, answer: KeyTaken | VersionTooLow, which: str) -> Su
     match answer:
         case KeyTaken():
             problem = f"the idempotency key belongs to a job of pipeline {answer.pipeline!r}: keys are unique over all"
+        case VersionTooLow() if intent.next_version:
+            problem = f"there is no version above {answer.highest}, which the subject has"
         case VersionTooLow():
             problem = (
                 f"version {intent.version} is not above version {answer.highest}, which the subject has: a rerun needs a "

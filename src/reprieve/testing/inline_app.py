@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from reprieve.adapters.process.isolator import ProcessIsolator
 from reprieve.adapters.sql import schema
@@ -52,7 +52,7 @@ class SubmitOptions(TypedDict, total=False):
 
     idempotency_key: str | None
     subject: str | None
-    version: int | None
+    version: int | Literal["next"] | None
     priority: int
     delay: float | None
     run_at: float | None

@@ -116,16 +116,19 @@ class Machine(LetterRules, RuleBasedStateMachine):
         place=PLACES,
         payload=st.sampled_from([b"1", b"2"]),
         priority=st.sampled_from([0, 0, 5]),
-        version=st.one_of(st.none(), st.integers(1, 4)),
+        version=st.one_of(st.none(), st.integers(1, 4), st.just("next")),
         subject=st.sampled_from(["x", "y"]),
         delay=st.sampled_from([None, None, -5, 10]),
         supersedes=st.sampled_from([(), ("fetch",), STAGES]),
     )
-    def submit(self, key: str, place: tuple[str, str], version: int | None, delay: float | None, **values: Any) -> None:
+    def submit(
+        self, key: str, place: tuple[str, str], version: int | str | None, delay: float | None, **values: Any
+    ) -> None:
         subject = values.pop("subject") if version is not None else values.pop("subject") and None
         self.now += 1  # two submissions at one moment would be one that is sent again
+        values |= {"version": None, "next_version": True} if version == "next" else {"version": version}
         wanted = self.submits(
-            key, pipeline=place[0], stage=place[1], version=version, subject=subject, created_at=self.now,
+            key, pipeline=place[0], stage=place[1], subject=subject, created_at=self.now,
             run_at=None if delay is None else self.now + delay, **values,
         )  # fmt: skip
         answer = self.desk.do(wanted)

@@ -210,6 +210,58 @@ def test_concurrent_submits_of_one_version_under_other_keys_create_one_job(desk,
     assert len(desk.rows("jobs")) == 1
 
 
+# --- the next version ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("REV-2.1", "REV-2.3")
+def test_the_next_version_is_settled_where_it_is_written_and_the_same_key_has_the_same_one(desk, submits):
+    first = desk.do(submits("cl-1#a", subject="cl-1", next_version=True))
+    second = desk.do(submits("cl-1#b", subject="cl-1", next_version=True))
+    assert (first.version, second.version, second.duplicate) == (1, 2, False)
+    assert desk.row("jobs", id=second.job_id)["rerun_of"] == first.job_id
+    again = desk.do(submits("cl-1#a", subject="cl-1", next_version=True, created_at=NOW + 9))
+    assert again == i.Submitted(job_id=first.job_id, duplicate=True, version=1)
+    assert desk.do(submits("given", subject="cl-1", version=7)).version is None
+    assert desk.do(submits("cl-1#c", subject="cl-1", next_version=True)).version == 8
+    assert desk.do(submits("other", subject="cl-2", next_version=True)).version == 1
+
+
+def test_the_next_version_supersedes_older_ones_that_have_not_begun_to_deliver(desk, submits):
+    older = desk.submit("one", subject="cl-1", version=1)
+    answer = desk.do(submits("two", subject="cl-1", next_version=True, supersedes=("fetch",)))
+    assert answer.superseded == (older,)
+    assert (answer.version, desk.outcome(older)["reason"]) == (2, "superseded by version 2")
+
+
+def test_the_next_version_is_above_what_somebody_was_told_also_when_its_job_is_gone(desk, submits):
+    desk.submit("another")
+    desk.write(
+        "INSERT INTO deliveries (job_id, changelist_id, recipient, review_version, sender, token, required, created_at,"
+        " changed_at) SELECT 99, 'cl-1', 'maildir:ada', 4, 'maildir', 'token', true, created_at, created_at FROM jobs"
+    )
+    assert desk.do(submits("new", subject="cl-1", next_version=True)).version == 5
+
+
+def test_there_is_no_version_above_the_highest(desk, submits):
+    desk.submit("last", subject="cl-1", version=i.HIGHEST_VERSION)
+    assert desk.do(submits("more", subject="cl-1", next_version=True)) == i.VersionTooLow(highest=i.HIGHEST_VERSION)
+
+
+@pytest.mark.spec("REV-2.1", "REV-2.2")
+def test_concurrent_submits_of_new_contents_get_a_version_each_and_of_one_content_the_same(desk, submits):
+    stores = [desk.store, *(desk.another() for _ in range(3))]
+
+    async def rush():
+        wanted = [submits(f"cl-1#{number % 10}", subject="cl-1", next_version=True) for number in range(40)]
+        return await asyncio.gather(*[stores[number % 4].apply([each]) for number, each in enumerate(wanted)])
+
+    answers = [answer for (answer,) in desk.run(rush())]
+    assert sorted(answer.version for answer in answers if not answer.duplicate) == list(range(1, 11))
+    assert sorted(row["version"] for row in desk.rows("jobs")) == list(range(1, 11))
+    for number in range(10):
+        assert len({(answer.job_id, answer.version) for answer in answers[number::10]}) == 1
+
+
 # --- supersession ----------------------------------------------------------------------------------------------------------
 
 

@@ -41,7 +41,12 @@ def submit(  # noqa: PLR0913 - one parameter an option
         str | None, typer.Option(help="Idempotency key: a second job of this key is not made.", show_default=False)
     ] = None,
     subject: Annotated[str | None, typer.Option(help="What it is about.", show_default=False)] = None,
-    version: Annotated[int | None, typer.Option(help="Which version of that, from 1.", show_default=False)] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            help="Which version of that, from 1; or next, with a --key that says what is in it.", show_default=False
+        ),
+    ] = None,
     delay: Annotated[str | None, typer.Option(help="Not before: 30s, 5m, 2h.", show_default=False)] = None,
     priority: Annotated[int | None, typer.Option(help="Higher ones first. Default: 0.", show_default=False)] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end.")] = False,
@@ -69,7 +74,12 @@ def submit(  # noqa: PLR0913 - one parameter an option
     reprieve submit review --items changes.jsonl
     """
     (found,) = find_pipelines(home, [pipeline])
-    options: dict[str, Any] = {"idempotency_key": key, "subject": subject, "version": version, "priority": priority}
+    options: dict[str, Any] = {
+        "idempotency_key": key,
+        "subject": subject,
+        "version": _version(version),
+        "priority": priority,
+    }
     options = {name: value for name, value in options.items() if value is not None}
     if delay is not None:
         options["delay"] = duration(delay)
@@ -105,6 +115,8 @@ def _one(
             "mismatch": made.mismatch,
             "superseded": made.superseded,
         }
+        if made.version is not None:
+            told["version"] = made.version
         if waits:
             told["status"] = "succeeded" if problem is None else problem.status
         if result:
@@ -144,13 +156,23 @@ def _many(url: str, pipeline: Pipeline, source: Path, *, whole: bool, as_json: b
     say(f"{count(done.submitted, 'job')} submitted{again}{other}")
 
 
+def _version(text: str | None) -> int | str | None:
+    if text is None or text == "next":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"a version is a number from 1, or the word next; not {text!r}") from None
+
+
 def _sentence(made: Submission) -> str:
     if made.mismatch:
         return f"job {made.job_id} was there before, with another payload: nothing was submitted"
     if made.duplicate:
         return f"job {made.job_id} was there before: nothing was submitted"
     replaced = f"; cancelled for it: {', '.join(str(each) for each in made.superseded)}" if made.superseded else ""
-    return f"job {made.job_id} submitted{replaced}"
+    which = "" if made.version is None else f" as version {made.version}"
+    return f"job {made.job_id} submitted{which}{replaced}"
 
 
 def _json(text: str) -> object:

@@ -67,7 +67,7 @@ from reprieve.ports.intents.reporting import (
 )
 from reprieve.ports.intents.reviewing import Continuation, Rule, Ruled
 from reprieve.ports.intents.states import CODEC_JSON, Counters, QueueState, Written
-from reprieve.ports.intents.submitting import KeyTaken, Submit, Submitted, VersionTooLow
+from reprieve.ports.intents.submitting import HIGHEST_VERSION, KeyTaken, Submit, Submitted, VersionTooLow
 from reprieve.ports.intents.workers import Leave, Lost, LostWorker, Register, Renew, Renewed
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ANSWERS",
     "CODEC_JSON",
+    "HIGHEST_VERSION",
     "AnalysisIntent",
     "AnalysisRow",
     "Answer",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from reprieve.core.value import value
+
+HIGHEST_VERSION: Final = 2**31 - 1
 
 
 @value
@@ -23,6 +27,8 @@ class Submit:
     """Not before; None: at once."""
     subject: str | None = None
     version: int | None = None
+    next_version: bool = False
+    """One above all that the subject has had, settled where it is written; `version` is None then."""
     supersedes: tuple[str, ...] = ()
     """Open jobs of the same subject with a lower version that stand at one of these stages are cancelled."""
 
@@ -37,6 +43,8 @@ class Submitted:
     mismatch: bool = False
     """It was there before, with another payload."""
     superseded: tuple[int, ...] = ()
+    version: int | None = None
+    """Where the next one was asked for: which it has become, or had been."""
 
 
 @value

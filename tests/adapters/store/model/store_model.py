@@ -110,12 +110,18 @@ class Model:
             if job.idempotency_key == wanted.idempotency_key:
                 if job.pipeline != wanted.pipeline:
                     return i.KeyTaken(pipeline=job.pipeline)
-                return i.Submitted(job_id=job_id, duplicate=True, mismatch=job.payload != wanted.payload)
+                version = job.version if wanted.next_version else None
+                mismatch = job.payload != wanted.payload
+                return i.Submitted(job_id=job_id, duplicate=True, mismatch=mismatch, version=version)
         kin = {
             job.version: job_id
             for job_id, job in self.jobs.items()
             if wanted.subject is not None and (job.pipeline, job.subject) == (wanted.pipeline, wanted.subject)
         }
+        settled = None
+        if wanted.next_version:
+            settled = max(kin, default=0) + 1
+            wanted = replace(wanted, version=settled, next_version=False)
         if wanted.version in kin:
             job_id = kin[wanted.version]
             return i.Submitted(job_id=job_id, duplicate=True, mismatch=self.jobs[job_id].payload != wanted.payload)
@@ -132,7 +138,7 @@ class Model:
         for job_id in older:
             reason = f"superseded by version {wanted.version}"
             self.cancel(i.Cancel(job_id=job_id, actor="reprieve", reason=reason, now=wanted.created_at))
-        return i.Submitted(job_id=new_id, superseded=tuple(sorted(older)))
+        return i.Submitted(job_id=new_id, superseded=tuple(sorted(older)), version=settled)
 
     def claimable(self, wanted: i.Claim, state: QueueState) -> list[int]:
         *_, given_up = self.workers.get(wanted.worker_id, ("unknown",))

@@ -277,11 +277,12 @@ WHERE id <> %(besides)s AND (expires_at <= to_timestamp(%(now)s::float8) OR lost
 """
 
 BY_KEY: Final = """
-SELECT id, idempotency_key, pipeline, payload, extract(epoch FROM created_at)::float8 FROM jobs WHERE idempotency_key = ANY(%b::text[])
+SELECT id, idempotency_key, pipeline, payload, extract(epoch FROM created_at)::float8, version FROM jobs WHERE idempotency_key = ANY(%b::text[])
 """
 VERSION_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s || chr(31) || %s, 0))"
 HIGHEST: Final = "SELECT id, version FROM jobs WHERE pipeline = %s AND subject = %s ORDER BY version DESC LIMIT 1"
 BY_VERSION: Final = "SELECT id, payload FROM jobs WHERE pipeline = %s AND subject = %s AND version = %s"
+TOLD: Final = "SELECT max(review_version) FROM deliveries WHERE changelist_id = %s"
 SUBMIT_VERSION: Final = """
 WITH made AS (
   INSERT INTO jobs (idempotency_key, pipeline, first_stage, payload, payload_type, created_at, priority, subject, version, rerun_of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -108,12 +109,13 @@ async def _insert(cursor: Asking, statement: str, intents: Iterable[i.Submit]) -
 
 
 def _known(wanted: i.Submit, row: tuple[Any, ...], *, again: bool) -> Reply:
-    job_id, _, pipeline, payload, created_at = row
+    job_id, _, pipeline, payload, created_at, version = row
     if pipeline != wanted.pipeline:
         return i.KeyTaken(pipeline=pipeline)
     # Timestamps have microseconds; the first try of this very submission wrote the same one.
     ours = again and abs(created_at - wanted.created_at) < 1e-5  # noqa: PLR2004
-    return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload)
+    settled = version if wanted.next_version else None
+    return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload, version=settled)
 
 
 async def _versioned(cursor: Asking, wanted: i.Submit, *, again: bool) -> Reply:
@@ -123,24 +125,43 @@ async def _versioned(cursor: Asking, wanted: i.Submit, *, again: bool) -> Reply:
         return _known(wanted, row, again=again)
     await cursor.execute(sql.HIGHEST, (wanted.pipeline, wanted.subject))
     before, highest = await cursor.fetchone() or (None, 0)
+    if wanted.next_version:
+        return await _next(cursor, wanted, before, highest, again=again)
     if before is not None and highest >= (wanted.version or 0):
         await cursor.execute(sql.BY_VERSION, (wanted.pipeline, wanted.subject, wanted.version))
         same = await cursor.fetchone()
         if same is None:
             return i.VersionTooLow(highest=highest)
         return i.Submitted(job_id=same[0], duplicate=True, mismatch=same[1] != wanted.payload)
+    # Nobody, where another pipeline took the key in the meantime.
+    made = await _create_version(cursor, wanted, before)
+    return made or await _versioned(cursor, wanted, again=again)
+
+
+async def _next(cursor: Asking, wanted: i.Submit, before: int | None, highest: int, *, again: bool) -> Reply:
+    """One above all there are, and above all that somebody was told: deliveries outlive their jobs."""
+    await cursor.execute(sql.TOLD, (wanted.subject,))
+    (told,) = await cursor.fetchone() or (None,)
+    highest = max(highest, told or 0)
+    if highest >= i.HIGHEST_VERSION:
+        return i.VersionTooLow(highest=highest)
+    made = await _create_version(cursor, replace(wanted, version=highest + 1), before)
+    return await _versioned(cursor, wanted, again=again) if made is None else replace(made, version=highest + 1)
+
+
+async def _create_version(cursor: Asking, wanted: i.Submit, rerun_of: int | None) -> i.Submitted | None:
     await cursor.execute(
         sql.SUBMIT_VERSION,
         {
             "idempotency_key": wanted.idempotency_key, "pipeline": wanted.pipeline, "stage": wanted.stage,
             "payload": wanted.payload, "payload_type": wanted.payload_type, "created_at": wanted.created_at,
             "priority": wanted.priority, "subject": wanted.subject, "version": wanted.version,
-            "rerun_of": before, "run_at": wanted.run_at,
+            "rerun_of": rerun_of, "run_at": wanted.run_at,
         },
     )  # fmt: skip
     made = await cursor.fetchone()
-    if made is None:  # another pipeline took the key in the meantime
-        return await _versioned(cursor, wanted, again=again)
+    if made is None:
+        return None
     return i.Submitted(job_id=made[0], superseded=await _supersede(cursor, wanted))
 
 

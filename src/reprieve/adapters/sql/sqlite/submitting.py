@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reprieve.adapters.sql.sqlite import jobs
@@ -21,10 +22,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idempotency_key) DO NOTHIN
 """
 _QUEUE: Final = "INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at) VALUES (?, ?, ?, ?, ?, ?)"
 _BY_KEY: Final = """
-SELECT idempotency_key, id, pipeline, payload, created_at FROM jobs WHERE idempotency_key IN (SELECT value FROM json_each(?))
+SELECT idempotency_key, id, pipeline, payload, created_at, version FROM jobs WHERE idempotency_key IN (SELECT value FROM json_each(?))
 """
 _BY_VERSION: Final = "SELECT id, payload FROM jobs WHERE pipeline = ? AND subject = ? AND version = ?"
 _HIGHEST: Final = "SELECT id, version FROM jobs WHERE pipeline = ? AND subject = ? ORDER BY version DESC LIMIT 1"
+_TOLD: Final = "SELECT max(review_version) FROM deliveries WHERE changelist_id = ?"
 _OLDER: Final = """
 SELECT queue.job_id FROM jobs JOIN queue ON queue.job_id = jobs.id
 WHERE jobs.pipeline = ? AND jobs.subject = ? AND jobs.version < ? AND queue.stage IN (SELECT value FROM json_each(?))
@@ -91,26 +93,44 @@ def _queue(connection: sqlite3.Connection, made: list[tuple[int, i.Submit]]) -> 
     connection.executemany(_QUEUE, rows)
 
 
-def _known(wanted: i.Submit, row: tuple[int, str, bytes | None, float], *, again: bool) -> Reply:
-    job_id, pipeline, payload, created_at = row
+def _known(wanted: i.Submit, row: tuple[int, str, bytes | None, float, int | None], *, again: bool) -> Reply:
+    job_id, pipeline, payload, created_at, version = row
     if pipeline != wanted.pipeline:
         return i.KeyTaken(pipeline=pipeline)
     ours = again and created_at == wanted.created_at
-    return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload)
+    settled = version if wanted.next_version else None
+    return i.Submitted(job_id=job_id, duplicate=not ours, mismatch=payload != wanted.payload, version=settled)
 
 
 def _versioned(connection: sqlite3.Connection, wanted: i.Submit, *, again: bool) -> Reply:
     row = connection.execute(_BY_KEY, (quoted([wanted.idempotency_key]),)).fetchone()
     if row is not None:
         return _known(wanted, row[1:], again=again)
+    if wanted.next_version:
+        return _next(connection, wanted)
     same = connection.execute(_BY_VERSION, (wanted.pipeline, wanted.subject, wanted.version)).fetchone()
     if same is not None:
         return i.Submitted(job_id=same[0], duplicate=True, mismatch=same[1] != wanted.payload)
     before, highest = connection.execute(_HIGHEST, (wanted.pipeline, wanted.subject)).fetchone() or (None, 0)
     if highest > (wanted.version or 0):
         return i.VersionTooLow(highest=highest)
+    return _create_version(connection, wanted, rerun_of=before)
+
+
+def _next(connection: sqlite3.Connection, wanted: i.Submit) -> Reply:
+    """One above all there are, and above all that somebody was told: deliveries outlive their jobs."""
+    before, highest = connection.execute(_HIGHEST, (wanted.pipeline, wanted.subject)).fetchone() or (None, 0)
+    (told,) = connection.execute(_TOLD, (wanted.subject,)).fetchone()
+    highest = max(highest, told or 0)
+    if highest >= i.HIGHEST_VERSION:
+        return i.VersionTooLow(highest=highest)
+    settled = replace(wanted, version=highest + 1)
+    return replace(_create_version(connection, settled, rerun_of=before), version=settled.version)
+
+
+def _create_version(connection: sqlite3.Connection, wanted: i.Submit, *, rerun_of: int | None) -> i.Submitted:
     job_id = _next_id(connection)
-    _create(connection, job_id, [wanted], rerun_of=before)
+    _create(connection, job_id, [wanted], rerun_of=rerun_of)
     _queue(connection, [(job_id, wanted)])
     return i.Submitted(job_id=job_id, superseded=_supersede(connection, wanted))
 
