@@ -1,0 +1,168 @@
+"""What is reviewed: a commit, a range, a patch or a pull request; and which version of which changelist it is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal
+
+from reprieve import UsageError
+from reprieve.review.git import check_revision, repository_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import reprieve
+    from reprieve.review.git import Git, Repository
+    from reprieve.review.github import Hub
+
+_CHANGE_ID: Final = re.compile(r"^Change-Id:\s*(I[0-9a-f]{8,40})\s*$", re.MULTILINE)
+_RANGE: Final = re.compile(r"(.*?)(\.{2,3})(.*)", re.DOTALL)
+_PULL: Final = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)#(?P<number>[1-9]\d{0,9})")
+_LONGEST_ID: Final = 400
+_LONGEST_PATCH: Final = 900_000
+"""Bytes; a payload takes a little more."""
+
+
+class Kind(StrEnum):
+    """Where a change is found."""
+
+    GIT = "git"
+    PATCH = "patch"
+    PULL = "pull"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A job's payload: what is to be reviewed, by what it holds and not by a name that moves."""
+
+    changelist_id: str
+    kind: Kind
+    repository: str = ""
+    """A path or URL; `owner/name` of a pull request."""
+    base: str = ""
+    head: str = ""
+    number: int = 0
+    patch: str = ""
+    title: str = ""
+    recipients: tuple[str, ...] = ()
+    """Who is told whatever the settings say."""
+
+    @property
+    def content(self) -> str:
+        """A digest of what is reviewed: the same content is the same version."""
+        whole = f"{self.kind}\0{self.base}\0{self.head}\0{self.patch}"
+        return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+async def submit(
+    app: reprieve.App, pipeline: reprieve.Pipeline, change: Change, *, version: int | None = None
+) -> reprieve.Submission:
+    """One job for a version: the same content is the same version, and new content the next one, unless one is given."""
+    changelist_id = change.changelist_id
+    settled: int | Literal["next"] = "next" if version is None else version
+    mark = f"#{change.content}" if version is None else f"@{version}"
+    return await app.submit(
+        pipeline,
+        change,
+        idempotency_key=f"{pipeline.name}:{changelist_id}{mark}",
+        subject=changelist_id,
+        version=settled,
+    )
+
+
+async def change_of(
+    git: Git,
+    repository: Repository,
+    revision: str,
+    *,
+    changelist_id: str | None = None,
+    recipients: tuple[str, ...] = (),
+) -> Change:
+    """A commit or a range of a repository, as it is now; a Change-Id in a commit's message names its changelist."""
+    folder = await git.folder_of(repository, fresh=True)
+    found = _RANGE.fullmatch(check_revision(revision))
+    if found:
+        first, last = await git.commit(folder, found[1] or "HEAD"), await git.commit(folder, found[3] or "HEAD")
+        base = first
+        if found[2] == "...":
+            base = (await git.ask(folder, "merge-base", "--end-of-options", first, last)).decode().strip()
+        name, title = f"{repository.name}:{revision}", f"{repository.name} {revision}"
+    else:
+        last = await git.commit(folder, revision)
+        base = await parent_of(git, folder, last)
+        message = (await git.ask(folder, "show", "-s", "--format=%B", "--end-of-options", last)).decode(
+            "utf-8", "replace"
+        )
+        given = _CHANGE_ID.findall(message)
+        name = f"{repository.name}:{given[-1] if given else last[:12]}"
+        title = message.strip().partition("\n")[0]
+    return Change(
+        changelist_id=check_id(changelist_id or name), kind=Kind.GIT, repository=repository.location, base=base, head=last,
+        title=_one_line(title), recipients=recipients,
+    )  # fmt: skip
+
+
+async def parent_of(git: Git, folder: Path, commit: str) -> str:
+    """The first parent; for a commit without one the tree that holds nothing."""
+    parents = (await git.ask(folder, "rev-list", "--parents", "-n1", "--end-of-options", commit)).decode().split()[1:]
+    if parents:
+        return parents[0]
+    return (await git.ask(folder, "hash-object", "-t", "tree", "--stdin")).decode().strip()
+
+
+def patch_of(name: str, text: str, *, changelist_id: str | None = None, recipients: tuple[str, ...] = ()) -> Change:
+    """A patch that was handed over as a text."""
+    if len(text.encode("utf-8", "surrogatepass")) > _LONGEST_PATCH:
+        raise UsageError(
+            f"the patch has more than {_LONGEST_PATCH} bytes: put it into a repository, and name the commit"
+        )
+    return Change(
+        changelist_id=check_id(changelist_id or f"patch:{_one_line(name)}"), kind=Kind.PATCH, patch=text, title=_one_line(name),
+        recipients=recipients,
+    )  # fmt: skip
+
+
+async def pull_of(hub: Hub, text: str, *, changelist_id: str | None = None, recipients: tuple[str, ...] = ()) -> Change:
+    """A pull request, `owner/name#12`, as it is now."""
+    found = _PULL.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text[:80]!r} is no pull request: owner/name#12 would be one")
+    repository, number = f"{found['owner']}/{found['name']}", int(found["number"])
+    pull = await hub.pull(repository, number)
+    return Change(
+        changelist_id=check_id(changelist_id or text), kind=Kind.PULL, repository=repository, number=number, base=pull.base,
+        head=pull.head, title=_one_line(pull.title), recipients=recipients,
+    )  # fmt: skip
+
+
+def is_pull(text: str) -> bool:
+    """Whether it is written as a pull request is."""
+    return _PULL.fullmatch(text) is not None
+
+
+def check_id(text: str) -> str:
+    """A changelist's id, unless it cannot be one."""
+    if not text or len(text) > _LONGEST_ID or not text.isprintable():
+        raise UsageError(f"a changelist's id is a line of at most {_LONGEST_ID} characters")
+    return text
+
+
+def _one_line(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)[:200].strip()
+
+
+__all__ = [
+    "Change",
+    "Kind",
+    "change_of",
+    "check_id",
+    "is_pull",
+    "parent_of",
+    "patch_of",
+    "pull_of",
+    "repository_at",
+    "submit",
+]

@@ -1,0 +1,183 @@
+"""The first stage: the diff of a change, and whom it concerns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, assert_never
+
+from reprieve.review import owners
+from reprieve.review.changes import Change, Kind
+from reprieve.review.diffs import NOTHING, FileDiff, LeftOut, Limits, is_generated, lines_of, parse
+from reprieve.review.git import repository_at
+from reprieve.review.recipients import recipients_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from reprieve.review.git import Git
+    from reprieve.review.github import Hub
+    from reprieve.senders import Sender
+
+_ATTRIBUTES: Final = ".gitattributes"
+_MOST_AUTHORS: Final = 20
+_LINES_OF_A_DIFF: Final = (
+    "diff-tree",
+    "-r",
+    "--no-commit-id",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--find-renames",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """What the first stage found."""
+
+    title: str
+    files: tuple[FileDiff, ...]
+    left_out: LeftOut
+    recipients: tuple[str, ...]
+    unknown: int
+    """Owners and authors whom nobody can reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """Who is told, by the settings."""
+
+    recipients: tuple[str, ...] = ()
+    people: Mapping[str, str]
+    owners: bool = True
+    authors: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A change as its source has it."""
+
+    text: str
+    attributes: str = ""
+    owners: str = ""
+    authors: tuple[str, ...] = ()
+    left_out: LeftOut = NOTHING
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetcher:
+    """Fetches changes."""
+
+    git: Git
+    hub: Hub
+    routes: Mapping[str, Sender]
+    concern: Concern
+    limits: Limits
+
+    async def fetch(self, change: Change) -> Diff:
+        """The diff and the recipients of a change."""
+        found = await self._found(change)
+        parsed = parse(found.text, attributes=found.attributes, limits=self.limits)
+        paths = dict.fromkeys((*found.paths, *parsed.paths))
+        concerned: list[str] = []
+        if self.concern.owners:
+            concerned += owners.owners_of_all(paths, owners.parse(found.owners))
+        if self.concern.authors:
+            concerned += found.authors
+        people = recipients_of(
+            (*self.concern.recipients, *change.recipients), concerned, people=self.concern.people, routes=self.routes
+        )
+        return Diff(
+            title=change.title or change.changelist_id, files=parsed.files, left_out=found.left_out + parsed.left_out,
+            recipients=people.told, unknown=people.unknown,
+        )  # fmt: skip
+
+    async def _found(self, change: Change) -> _Found:
+        match change.kind:
+            case Kind.PATCH:
+                return _Found(text=change.patch)
+            case Kind.GIT:
+                return await self._of_git(change)
+            case Kind.PULL:
+                return await self._of_pull(change)
+        assert_never(change.kind)
+
+    async def _of_pull(self, change: Change) -> _Found:
+        where = change.repository
+        text = await self.hub.diff(where, change.base, change.head, most=self.limits.diff_bytes)
+        attributes = await self.hub.file(where, change.base, _ATTRIBUTES)
+        found = None
+        for place in owners.PLACES:
+            found = await self.hub.file(where, change.base, place)
+            if found is not None:
+                break
+        authors = await self.hub.authors(where, change.number) if self.concern.authors else ()
+        return _Found(text=text, attributes=attributes or "", owners=found or "", authors=authors)
+
+    async def _of_git(self, change: Change) -> _Found:
+        folder = await self.git.folder_of(repository_at(change.repository))
+        attributes = await self.git.file(folder, change.head, _ATTRIBUTES) or ""
+        paths, kept, left_out = await self._listed(folder, change, attributes)
+        text = b""
+        if kept:
+            text = await self.git.ask(
+                folder, *_LINES_OF_A_DIFF, "-p", change.base, change.head, "--", *kept, most=self.limits.diff_bytes
+            )
+        return _Found(
+            text=text.decode("utf-8", "replace"), attributes=attributes, owners=await self._owners(folder, change),
+            authors=await self._authors(folder, change), left_out=left_out, paths=paths,
+        )  # fmt: skip
+
+    async def _listed(
+        self, folder: Path, change: Change, attributes: str
+    ) -> tuple[tuple[str, ...], list[str], LeftOut]:
+        """All paths, those worth a diff, and how many are not: a lock file of megabytes is not even read."""
+        said = await self.git.ask(
+            folder, *_LINES_OF_A_DIFF, "--no-renames", "--numstat", "-z", change.base, change.head, most=8 << 20
+        )
+        lines = lines_of(attributes)
+        paths: list[str] = []
+        kept: list[str] = []
+        binary = generated = beyond = 0
+        for row in said.decode("utf-8", "surrogateescape").split("\0"):
+            added, _, path = (*row.split("\t", 2), "", "")[:3]
+            if not path:
+                continue
+            paths.append(path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+            if added == "-":
+                binary += 1
+            elif is_generated(path, lines):
+                generated += 1
+            elif len(kept) >= self.limits.files:
+                beyond += 1
+            else:
+                kept.append(path)
+        return tuple(paths), kept, LeftOut(binary=binary, generated=generated, beyond=beyond)
+
+    async def _owners(self, folder: Path, change: Change) -> str:
+        """As they were before the change, which may not choose its own readers; of a first commit, as it has them."""
+        for revision in (change.base, change.head):
+            for place in owners.PLACES if self.concern.owners else ():
+                found = await self.git.file(folder, revision, place)
+                if found is not None:
+                    return found
+        return ""
+
+    async def _authors(self, folder: Path, change: Change) -> tuple[str, ...]:
+        if not self.concern.authors:
+            return ()
+        base_is_commit = (await self.git.ask(folder, "cat-file", "-t", change.base)).strip() == b"commit"
+        span = (f"{change.base}..{change.head}",) if base_is_commit else (change.head,)
+        said = await self.git.ask(
+            folder,
+            "log",
+            f"-n{_MOST_AUTHORS}",
+            "--no-show-signature",
+            "--no-decorate",
+            "--format=%ae",
+            "--end-of-options",
+            *span,
+        )
+        return tuple(dict.fromkeys(said.decode("utf-8", "replace").split()))

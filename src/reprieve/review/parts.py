@@ -1,0 +1,131 @@
+"""What the pipeline is made with: the only place of the application that looks at settings and picks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from reprieve import UsageError
+from reprieve.models import model_at
+from reprieve.review.asking import Critic, Words
+from reprieve.review.diffs import Limits
+from reprieve.review.fetching import Concern, Fetcher
+from reprieve.review.git import Git
+from reprieve.review.github import Hub
+from reprieve.senders import Maildir
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reprieve.models import Model
+    from reprieve.review.settings import MailSettings, Settings
+    from reprieve.senders import Sender
+
+_SMALL: Final = Words(
+    part_characters=1_500, answer_tokens=160, summary_characters=160, comment_characters=120, findings=2, at_once=2
+)
+"""For the embedded model, which is asked to try the pipeline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything that the stages call; each can be replaced before the pipeline is made."""
+
+    git: Git
+    hub: Hub
+    model: Model
+    routes: Mapping[str, Sender]
+    """Who reaches recipients of which scheme."""
+
+    @property
+    def senders(self) -> tuple[Sender, ...]:
+        """Each once."""
+        return tuple({id(each): each for each in self.routes.values()}.values())
+
+    async def close(self) -> None:
+        """Let go of the model; senders are closed by their worker."""
+        await self.model.close()
+
+
+def parts_of(settings: Settings) -> Parts:
+    """What the settings ask for, as what they name under `parts` leaves it."""
+    token = settings.github.token
+    made = Parts(
+        git=Git(settings.folder / "mirrors"),
+        hub=Hub(settings.github.url, token=None if token is None else token.get_secret_value()),
+        model=model_at(settings.model.name),
+        routes=_routes(settings),
+    )
+    return made if settings.parts is None else _plugged(settings.parts, made)
+
+
+def fetcher_of(settings: Settings, parts: Parts) -> Fetcher:
+    """Who fetches, by the settings."""
+    notify = settings.notify
+    concern = Concern(recipients=notify.recipients, people=notify.people, owners=notify.owners, authors=notify.authors)
+    limits = Limits(**settings.limits.model_dump())
+    return Fetcher(git=parts.git, hub=parts.hub, routes=parts.routes, concern=concern, limits=limits)
+
+
+def critic_of(settings: Settings, parts: Parts) -> Critic:
+    """Who asks the model, by the settings."""
+    asked, template = settings.model, None
+    words = _SMALL if asked.name.partition(":")[0] == "local" else Words(at_once=asked.at_once)
+    words = replace(words, seconds=asked.seconds)
+    if asked.answer_tokens is not None:
+        words = replace(words, answer_tokens=asked.answer_tokens)
+    if asked.part_characters is not None:
+        words = replace(words, part_characters=asked.part_characters)
+    if asked.prompt is not None:
+        try:
+            template = asked.prompt.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the prompt {str(asked.prompt)!r} cannot be read: {error}") from None
+    return Critic(parts.model, template=template, words=words)
+
+
+def _routes(settings: Settings) -> dict[str, Sender]:
+    mail = _mail(settings.mail)
+    routes: dict[str, Sender] = {"mailto": mail}
+    if isinstance(mail, Maildir):
+        routes["maildir"] = mail
+    if settings.slack.token is not None:
+        from reprieve.senders import Slack  # noqa: PLC0415 - an extra, only for those who use it
+
+        routes["slack"] = Slack(settings.slack.token.get_secret_value())
+    if settings.webhook.secret is not None:
+        from reprieve.senders import Webhook  # noqa: PLC0415 - the same
+
+        routes["https"] = Webhook(secret=settings.webhook.secret.get_secret_value())
+    return routes
+
+
+def _mail(mail: MailSettings) -> Sender:
+    if mail.host is None:
+        return Maildir(mail.folder, sender=mail.sender)
+    from reprieve.senders import SMTP, Imap  # noqa: PLC0415 - an extra, only for those who use it
+
+    password = None if mail.password is None else mail.password.get_secret_value()
+    journal = None
+    if mail.journal is not None and mail.journal_password is not None:
+        journal = Imap(
+            mail.journal_host or mail.host, mail.journal_port, tls=mail.journal_security, username=mail.journal,
+            password=mail.journal_password.get_secret_value(),
+        )  # fmt: skip
+    return SMTP(
+        mail.host, mail.port, tls=mail.security, sender=mail.sender, username=mail.username, password=password,
+        bcc_journal=mail.journal, journal=journal,
+    )  # fmt: skip
+
+
+def _plugged(home: str, parts: Parts) -> Parts:
+    module, _, name = home.partition(":")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"parts is module:function, and {home!r} cannot be used: {error}") from None
+    made = found(parts)
+    if not isinstance(made, Parts):
+        raise UsageError(f"{home} has to return the parts that it was given, or others")
+    return made

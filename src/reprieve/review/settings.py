@@ -1,0 +1,163 @@
+"""What can be set: in reprieve.toml, or in the environment as REPRIEVE_REVIEW_...; nothing has to be."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from reprieve import UsageError
+
+FILE: Final = "reprieve.toml"
+PREFIX: Final = "REPRIEVE_REVIEW_"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSettings(_Section):
+    """Who is asked."""
+
+    name: str = "local"
+    """`local` is the embedded one, there to try the pipeline; `openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `openai+http://host/v1#name`."""
+    prompt: Path | None = None
+    """A text with $diff in it, in place of the one that comes along."""
+    answer_tokens: int | None = Field(default=None, ge=20, le=100_000)
+    """At most so many in an answer; by default 160 of the embedded model, 1000 of others."""
+    part_characters: int | None = Field(default=None, ge=200, le=1_000_000)
+    """A diff that is longer is split by file; by default 1500 and 12000."""
+    seconds: float = Field(default=120.0, gt=0, le=3600)
+    """How long one answer may take."""
+    at_once: int = Field(default=4, ge=1, le=100)
+    """Questions about one change at a time."""
+
+
+class NotifySettings(_Section):
+    """Who is told."""
+
+    recipients: tuple[str, ...] = ()
+    """Always: addresses, or URIs such as `slack:C024BE91L` and `https://example.org/hook`."""
+    owners: bool = True
+    """Those whom CODEOWNERS names for the files."""
+    authors: bool = True
+    """Those who wrote the commits."""
+    people: dict[str, str] = Field(default_factory=dict)
+    """How the names of CODEOWNERS are reached: "@ada" = "ada@example.org"."""
+
+
+class MailSettings(_Section):
+    """How mail goes out: into a folder, unless a server is named."""
+
+    folder: Path = Path("mail")
+    """A Maildir for each recipient is made here."""
+    sender: str = "Reprieve <reprieve@localhost>"
+    host: str | None = None
+    port: int = Field(default=587, ge=1, le=65_535)
+    security: Literal["starttls", "implicit", "none"] = "starttls"
+    username: str | None = None
+    password: SecretStr | None = None
+    journal: str | None = None
+    """The address of a mailbox that gets a copy of each message, and can be looked into over IMAP."""
+    journal_host: str | None = None
+    journal_port: int = Field(default=993, ge=1, le=65_535)
+    journal_security: Literal["starttls", "implicit", "none"] = "implicit"
+    journal_password: SecretStr | None = None
+
+
+class SlackSettings(_Section):
+    """A bot's token; without one nobody is reached by Slack."""
+
+    token: SecretStr | None = None
+
+
+class WebhookSettings(_Section):
+    """The secret that webhooks are signed with; without one none is called."""
+
+    secret: SecretStr | None = None
+
+
+class GithubSettings(_Section):
+    """Where pull requests are."""
+
+    url: str = "https://api.github.com"
+    token: SecretStr | None = None
+
+
+class LimitSettings(_Section):
+    """How much of a change is looked at."""
+
+    diff_bytes: int = Field(default=2_000_000, ge=1000, le=10_000_000)
+    file_bytes: int = Field(default=200_000, ge=1000, le=10_000_000)
+    files: int = Field(default=200, ge=1, le=2000)
+
+
+class Settings(BaseSettings):
+    """All of it."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    database: str = "sqlite:///reprieve.db"
+    """Where jobs are kept; `postgresql://user@host/name` where one process is not enough."""
+    repository: str = "."
+    """Which repository is meant where none is named."""
+    folder: Path = Path(".reprieve")
+    """Where mirrors of repositories are kept."""
+    parts: str | None = None
+    """`module:function` that is given the parts of the pipeline and returns those to use in their place."""
+    model: ModelSettings = ModelSettings()
+    notify: NotifySettings = NotifySettings()
+    mail: MailSettings = MailSettings()
+    slack: SlackSettings = SlackSettings()
+    webhook: WebhookSettings = WebhookSettings()
+    github: GithubSettings = GithubSettings()
+    limits: LimitSettings = LimitSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is said at the call, then the environment, then the file."""
+        _ = dotenv_settings, file_secret_settings
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+
+def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - whatever can be set
+    """The settings; a file that is named has to be there, reprieve.toml in this folder need not."""
+    path = Path(FILE) if file is None else file
+    if file is not None and not file.is_file():
+        raise UsageError(f"there is no settings file {str(file)!r}: `reprieve init` writes one")
+    made = type(
+        "Settings", (Settings,), {"model_config": SettingsConfigDict(toml_file=path), "__doc__": Settings.__doc__}
+    )
+    try:
+        found: Settings = made(**said)
+    except ValidationError as error:
+        raise UsageError(_told(error, path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+    return found
+
+
+def _told(error: ValidationError, path: Path) -> str:
+    """Where it is wrong and what would be right; the value itself may be a secret."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(each) for each in first["loc"])
+    what = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"]
+    variable = PREFIX + place.upper().replace(".", "__")
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"setting {place}, in {path} or as {variable}: {what}{more}"
