@@ -13,12 +13,15 @@ from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
 from reprieve.app.operations import Operations
 from reprieve.app.operations.asking import everybody
+from reprieve.app.redaction import register_secret
+from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from reprieve.app.operations.asking import MayOverride, Upkeep
     from reprieve.core.policy import Cause
+    from reprieve.ports.alerting import AlertReader, Sink
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.deliveries import DeliveryReader
@@ -27,11 +30,14 @@ if TYPE_CHECKING:
     from reprieve.ports.store import Store
 
 
-def connect(url: str, *, clock: Clock | None = None) -> App:
-    """An application on a database: `sqlite:///file.db`, or `postgresql://user@host/name`; opened by `async with`."""
+def connect(url: str, *, clock: Clock | None = None, alerts: Sequence[str | Sink] | None = None) -> App:
+    """An application on a database: `sqlite:///file.db`, or `postgresql://user@host/name`; opened by `async with`.
+
+    `alerts` are URLs of those who are to be told of alerts, or sinks; None: those that REPRIEVE_ALERTS names.
+    """
     return App(
         _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), deliveries=lambda: _deliveries(url), keeper=lambda: _keeper(url),
-        isolator=_isolator, clock=clock, may_override=_may_override(),
+        alerts=lambda: _alerts(url), sinks=_sinks(alerts), isolator=_isolator, clock=clock, may_override=_may_override(),
         another=(lambda: _store(url, clock)) if isinstance(parse(url), PostgresAddress) else None,
     )  # fmt: skip
 
@@ -115,6 +121,42 @@ def _deliveries(url: str) -> DeliveryReader:
     from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader  # noqa: PLC0415 - the same
 
     return SqlDeliveryReader(url)
+
+
+def _alerts(url: str) -> AlertReader:
+    from reprieve.adapters.sql.alerts.reading import SqlAlertReader  # noqa: PLC0415 - the same
+
+    return SqlAlertReader(url)
+
+
+def _sinks(wanted: Sequence[str | Sink] | None) -> Sequence[Sink]:
+    """Who is told of alerts: those that are given, or whom the environment names; whoever sees one has it in the log anyway."""
+    if wanted is None:
+        wanted = os.environ.get("REPRIEVE_ALERTS", "").split()
+    return [_sink(each) if isinstance(each, str) else each for each in wanted]
+
+
+def _sink(url: str) -> Sink:
+    """By its URL: a webhook of ours, or whatever Apprise reaches. It may hold secrets, which no text shows from here on."""
+    if url.startswith(("https://", "http://")):
+        from reprieve.app.alerts.sinks import SenderSink  # noqa: PLC0415 - only for those who are to be told
+        from reprieve.senders import Webhook  # noqa: PLC0415 - the same
+
+        secret = os.environ.get("REPRIEVE_ALERTS_SECRET") or ()
+        # Whoever names the place is the operator: alert managers live in private networks.
+        return SenderSink(Webhook("alerts", secret=secret, allow_private=True), url)
+    try:
+        from reprieve.adapters.apprise import AppriseSink  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        if str(error.name) != "apprise":
+            raise
+        raise UsageError(
+            "alerts to anything but https:// go through Apprise: pip install 'reprieve[alerts]'"
+        ) from error
+    sink = AppriseSink(url)
+    for each in sink.secrets:
+        register_secret(each, name="URL of an alert sink")
+    return sink
 
 
 def _keeper(url: str) -> Upkeep:

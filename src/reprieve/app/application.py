@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from random import random
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from reprieve.app.alerts.herald import Herald
+from reprieve.app.alerts.raising import Alerts
 from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from reprieve.app.profiles import ProfileLike
     from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
+    from reprieve.ports.alerting import AlertReader, Sink
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.deliveries import DeliveryReader
@@ -54,6 +57,8 @@ class App:
         letters: Callable[[], DeadLetterReader],
         deliveries: Callable[[], DeliveryReader],
         keeper: Callable[[], Upkeep],
+        alerts: Callable[[], AlertReader] | None = None,
+        sinks: Sequence[Sink] = (),
         isolator: Callable[[], Isolator] | None = None,
         another: Callable[[], Store] | None = None,
         clock: Clock | None = None,
@@ -63,7 +68,8 @@ class App:
         self._make_another = another
         self._clock = SystemClock() if clock is None else clock
         self._make_reader, self._make_letters, self._make_keeper = reader, letters, keeper
-        self._make_deliveries = deliveries
+        self._make_deliveries, self._make_alerts, self._sinks = deliveries, alerts, sinks
+        self._alert_reader: AlertReader | None = None
         self._make_isolator, self._may_override = isolator, may_override
         self._letters: DeadLetterReader | None = None
         self._deliveries: DeliveryReader | None = None
@@ -102,7 +108,7 @@ class App:
         for gone in tuple(self._working.values()):
             await gone.wait()
         stack, self._stack, self._journal, self._aside = self._stack, None, None, None
-        self._operations = self._letters = self._deliveries = None
+        self._operations = self._letters = self._deliveries = self._alert_reader = None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
 
@@ -153,6 +159,21 @@ class App:
             if self._stack is not None:
                 self._stack.callback(self._deliveries.close)
         return self._deliveries
+
+    @property
+    def alerts(self) -> Alerts:
+        """For whoever sees something that somebody may have to hear of."""
+        return Alerts(self.journal)
+
+    def _herald(self) -> Herald | None:
+        """Who tells the sinks, and ends what is over."""
+        if self._make_alerts is None:
+            return None
+        if self._alert_reader is None:
+            self._alert_reader = self._make_alerts()
+            if self._stack is not None:
+                self._stack.callback(self._alert_reader.close)
+        return Herald(self.journal, self._alert_reader, self._sinks, clock=self._clock)
 
     @property
     def operations(self) -> Operations:
@@ -287,6 +308,7 @@ class App:
         steward = Steward(self._store, self._journal_aside, self.letters, clock=self._clock)
         senders = senders_of(pipelines)
         sweep = Sweep(self.journal, self.deliveries, senders, clock=self._clock)
+        herald = self._herald()
 
         async def more() -> bool:
             return await steward.has_more() or (bool(senders) and await sweep.has_more())
@@ -294,7 +316,11 @@ class App:
         async with self._worker(pipelines, settings, more=more) as worker:
             gone = self._working[worker] = asyncio.Event()
             try:
-                async with steward.beside(), sweep.beside() if senders else nullcontext():
+                async with (
+                    steward.beside(),
+                    sweep.beside() if senders else nullcontext(),
+                    nullcontext() if herald is None else herald.beside(),
+                ):
                     with _signals(worker) if signals else nullcontext():
                         await worker.work(until_idle=until_idle)
             finally:
@@ -302,6 +328,8 @@ class App:
                 gone.set()
                 for sender in senders.values():
                     await sender.close()
+                for sink in self._sinks:
+                    await sink.close()
 
     @asynccontextmanager
     async def _worker(

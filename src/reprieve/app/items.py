@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from random import random
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from reprieve.app.alerting import tell_escalation
+from reprieve.app.alerts.raising import tell
 from reprieve.app.ingestion import PROFILE, judge_error, log_failure
 from reprieve.app.pipeline.rules import check_name
 from reprieve.app.pipeline.values import TypeCodec
@@ -72,7 +72,7 @@ class Items:
             after(view.status, _event(decision))
             answer = await self.journal.ask(intent, patience=_PATIENCE)
             if answer is not Written.STALE:
-                tell_escalation(intent, answer)
+                await tell(self.journal, profile, view.pipeline, intent, answer)
                 became = f"set aside as {decision.state}" if isinstance(decision, Park) else None
                 log_failure(agent_name, step, judged.failure, decision, intent.attempt.number, became=became)
                 return decision

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 _WrittenIntent = TypeVar(
     "_WrittenIntent",
     i.Checkpoint, i.Finish, i.Retry, i.Bury, i.SetAside, i.Await, i.Release, i.Remember, i.Complete, i.Stop,
-    i.Begin, i.End, i.Correct, i.Conclude, i.Fault, i.LetGo, i.Recall,
+    i.Begin, i.End, i.Correct, i.Conclude, i.Fault, i.LetGo, i.Recall, i.Told,
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ class Journal:
     ) -> Future[int]: ...
     @overload
     def ask(
-        self, intent: i.StageIntent | i.Leave | i.Lost | i.Steer, *, patience: float | None = None
+        self, intent: i.StageIntent | i.Leave | i.Lost | i.Steer | i.Acknowledge, *, patience: float | None = None
     ) -> Future[bool]: ...
     @overload
     def ask(self, intent: i.Remedy | i.Replay, *, patience: float | None = None) -> Future[i.Remedied]: ...
@@ -142,6 +142,12 @@ class Journal:
     def ask(self, intent: i.Rule, *, patience: float | None = None) -> Future[i.Ruled]: ...
     @overload
     def ask(self, intent: i.Launch, *, patience: float | None = None) -> Future[i.Launched | None]: ...
+    @overload
+    def ask(self, intent: i.Raise | i.Weigh, *, patience: float | None = None) -> Future[i.Raised]: ...
+    @overload
+    def ask(self, intent: i.Resolve, *, patience: float | None = None) -> Future[i.Resolved]: ...
+    @overload
+    def ask(self, intent: i.TakeNotices, *, patience: float | None = None) -> Future[i.NoticesTaken]: ...
     @overload
     def ask(self, intent: _WrittenIntent, *, patience: float | None = None) -> Future[i.Written]: ...
     def ask(self, intent: i.Intent, *, patience: float | None = None) -> Future[Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypedDict
 
+from reprieve.core.alerts import DEFAULT_RULES, Rule
 from reprieve.core.backoff import LONGEST, Backoff, Jitter, require_number, require_whole, shown
 from reprieve.core.failure import Category, Failure, Severity
 from reprieve.errors import UnknownNameError, UsageError
@@ -141,6 +142,8 @@ class Profile:
     """Whether deny policies are configured; a refusal of content where none is, is escalated (CRIT-1.8)."""
     budgets: Mapping[Cause, int] = field(default_factory=lambda: dict(DEFAULT_BUDGETS), hash=False)
     """Attempts for the causes that are not the handler's own doing."""
+    alerts: Mapping[str, Rule] = field(default_factory=lambda: dict(DEFAULT_RULES), hash=False)
+    """Who has to hear of what, by the names of the rules."""
 
     def __post_init__(self) -> None:
         """Refuse names that lead nowhere, and give the policies theirs."""

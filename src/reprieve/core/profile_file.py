@@ -10,6 +10,8 @@ park.AUTH_DENIED = { state = "skipped", alert = true }
 budgets.crash = 3
 expects_denials = true                  deny policies are configured: a refused content is no surprise
 
+alerts.rate_limits = { more_than = 50, within = 60 }    a rule that there is, or a new one that says what it `watches`
+
 [service.policies.upstream]             a named policy: starts as the profile's own values
 severity = "upstream"                   the failures that follow it; one or a list
 backoff = { schedule = [5, 10, 20, 60] }
@@ -23,6 +25,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from reprieve.core.alerts import By, Level, Rule, Until, Watch
 from reprieve.core.backoff import Backoff, Jitter, JitterKind, shown
 from reprieve.core.failure import TAXONOMY, Category, Severity
 from reprieve.core.policy import DEFAULT_BUDGETS, Cause, Judge, Parking, ParkState, Policy, Profile
@@ -44,7 +47,10 @@ _GROWTH: Final = ("initial", "multiplier", "maximum")
 _BACKOFF_KEYS: Final = (*_GROWTH, "schedule", "jitter")
 _PLAIN_KEYS: Final = ("max_attempts", "retry_after_ceiling", "retry_after_floor", "deadline", "pages_when_spent")
 _POLICY_KEYS: Final = (*_PLAIN_KEYS, "backoff", "backoff_by_category")
-_PROFILE_KEYS: Final = ("extends", "judge", "expects_denials", *_POLICY_KEYS, "park", "budgets", "policies")
+_PROFILE_KEYS: Final = ("extends", "judge", "expects_denials", *_POLICY_KEYS, "park", "budgets", "policies", "alerts")
+_RULE_PLAIN: Final = ("more_than", "within", "share", "at_least", "quiet", "off")
+_RULE_NAMES: Final = {"watches": Watch, "level": Level, "by": By, "until": Until}
+_RULE_KEYS: Final = (*_RULE_NAMES, "error_class", *_RULE_PLAIN)
 
 
 def read_profiles(text: str, *, source: str, known: Mapping[str, Profile]) -> dict[str, Profile]:
@@ -120,7 +126,7 @@ class _File:
         inherited = {short: self.policy(path, table, policy) for short, policy in base.policies.items()}
         policies, by_severity = self.named_policies(path, table, default, inherited, base.by_severity)
         changes: dict[str, Any] = {"judge": judge, "parks": parks, "budgets": budgets, "policy": default}
-        changes |= {"policies": policies, "by_severity": by_severity}
+        changes |= {"policies": policies, "by_severity": by_severity, "alerts": self.alerts(path, table, base.alerts)}
         if "expects_denials" in table:
             flag = {"expects_denials": table["expects_denials"]}
             base = self.made(path, flag, lambda: replace(base, **flag))
@@ -208,6 +214,38 @@ class _File:
             if not isinstance(flag, bool):
                 raise self.refuse((*path, key), f"{key} must be true or false, not {shown(flag)}")
         return Parking(self.name_of(ParkState, (*path, "state"), table["state"]), **flags)
+
+    def alerts(self, path: Path, table: dict[str, Any], base: Mapping[str, Rule]) -> dict[str, Rule]:
+        rules = dict(base)
+        for name, value in self.entries(path, table, "alerts"):
+            where = (*path, "alerts", name)
+            if _NAME.fullmatch(name) is None:
+                raise self.refuse(where, f"a rule's name is letters, digits, `-` and `_`, not {name!r}")
+            own = self.table(where, value, _RULE_KEYS)
+            if name not in rules and "watches" not in own:
+                meant = did_you_mean(name, rules)
+                raise self.refuse(where, f"no rule is named {name!r}{meant}; a new one says what it `watches`")
+            rules[name] = self.rule(where, name, own, rules.get(name))
+        return rules
+
+    def rule(self, path: Path, name: str, table: dict[str, Any], base: Rule | None) -> Rule:
+        changes: dict[str, Any] = {key: table[key] for key in _RULE_PLAIN if key in table}
+        for key, kind in _RULE_NAMES.items():
+            if key in table:
+                changes[key] = self.name_of(kind, (*path, key), table[key])
+        if "error_class" in table:
+            changes["error_classes"] = self.error_classes((*path, "error_class"), table["error_class"])
+        if base is None:
+            return self.made(path, changes, lambda: Rule(name=name, **changes))
+        return self.made(path, changes, lambda: replace(base, **changes))
+
+    def error_classes(self, path: Path, value: object) -> tuple[str, ...]:
+        many = value if isinstance(value, list) else [value]
+        for each in many:
+            if not isinstance(each, str):
+                raise self.refuse(path, f"error_class must be a name or a list of names, not {shown(value)}")
+            self.refuse_near_miss(path, "error class", each, TAXONOMY)
+        return tuple(many)
 
     def severities(self, path: Path, value: object) -> list[Severity]:
         many = value if isinstance(value, list) else [value]

@@ -38,7 +38,7 @@ NOW = 1_700_000_000.0
 ALL_ROWS = {name: select(table).order_by(*table.primary_key.columns) for name, table in tables.metadata.tables.items()}
 COUNTED = (
     "jobs", "attempts", "dead_letters", "dead_letter_groups", "dead_letter_history", "campaigns", "workers", "deliveries",
-    "delivery_attempts", "reviews", "review_history",
+    "delivery_attempts", "reviews", "review_history", "alerts", "alert_notices", "alert_sightings",
 )  # fmt: skip
 
 

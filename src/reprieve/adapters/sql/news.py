@@ -20,6 +20,9 @@ _TELLS: Final[Mapping[type, Tells]] = {
     i.Launch: lambda _, answer: answer is not None and answer.replayed > 0,
     i.Steer: lambda _, answer: answer,
     i.Rule: lambda intent, answer: intent.continuation is not None and not answer.why,
+    **dict.fromkeys((i.Raise, i.Weigh), lambda _, answer: answer.opened),
+    **dict.fromkeys((i.Bury, i.SetAside), lambda _, answer: answer in (i.Written.ALERTED, i.Written.ESCALATED)),
+    i.Resolve: lambda _, answer: bool(answer.alerts),
     **dict.fromkeys((i.Cancel, i.Pause, i.Resume, i.Close, i.Lost), lambda _, __: True),
 }
 

@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from reprieve.app.alerts.raising import Alerts
 from reprieve.app.judging import classify
 from reprieve.app.outbox.freezing import thaw
 from reprieve.app.redaction import redact
+from reprieve.core.alerts import Watch
 from reprieve.core.classify import is_passage
 from reprieve.core.delivery import (
     IN_DOUBT,
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from reprieve.ports.intents import DeliveryRecord
     from reprieve.ports.sending import Message, Sender
 
-ALERTS: Final = logging.getLogger("reprieve.alerts")
 _LOG: Final = logging.getLogger("reprieve.outbox")
 _MARGIN: Final = 5.0
 """Seconds by which a lease outlasts the time that a send may take: for writing down what came of it."""
@@ -70,6 +71,7 @@ class Courier:
     ) -> None:
         """Take how long to put off what failed, by the number of its attempt; None where a job's own retry sees to that."""
         self._journal, self._now, self._profile, self._backoff = journal, now, profile, backoff
+        self._alerts = Alerts(journal)
 
     async def advance(self, row: DeliveryRecord, sender: Sender, *, resends: bool = True) -> Went:
         """Take a delivery as far as it goes now; without `resends` not beyond the word that it is missing."""
@@ -178,7 +180,7 @@ class Courier:
         if begun is None:
             return Went(row)
         if claimed and not standing(row).evidence:
-            ALERTS.error("delivery %d is marked as sent without evidence: its provider is asked", row.delivery_id)
+            await self._alert(Watch.UNPROVEN, row, "is marked as sent without evidence: its provider is asked")
         answer = await self._ask(begun, sender)
         event, following = after_look_up(answer.found, standing(begun), can, self._now())
         evidence = _printable(redact(answer.evidence))[:_LONGEST_NOTE] or f"look-up: {answer.found}"
@@ -187,6 +189,15 @@ class Courier:
             "look_up", begun, started, answer.found.value, message=evidence, notification_id=notification_id
         )
         found = event is DeliveryEvent.FIND
+        # Before it is written: who dies between the two asks again, and nobody is left unheard.
+        if claimed and event is DeliveryEvent.MISS:
+            await self._alert(
+                Watch.BROKEN_ORDER, row, "was marked as sent, and its provider has no record: it is sent again"
+            )
+        if event is DeliveryEvent.HOLD:
+            await self._alert(Watch.HELD, row, f"waits for a person: {following.reason}")
+        if answer.found is Found.DUPLICATE:
+            await self._alert(Watch.DUPLICATE, row, f"is with its provider more than once: {evidence}")
         sent_at = answer.sent_at if answer.sent_at is not None else attempt.ended_at
         ended = await self._end(
             begun,
@@ -199,14 +210,6 @@ class Courier:
                 not_before=following.at,
             ),
         )  # fmt: skip
-        if claimed and event is DeliveryEvent.MISS:
-            ALERTS.error(
-                "delivery %d was marked as sent, and its provider has no record: it is sent again", row.delivery_id
-            )
-        if event is DeliveryEvent.HOLD and ended is not begun:
-            ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, following.reason)
-        if answer.found is Found.DUPLICATE:
-            ALERTS.error("delivery %d is with its provider more than once: %s", row.delivery_id, evidence)
         return Went(ended)
 
     async def _ask(self, row: DeliveryRecord, sender: Sender) -> Answer:
@@ -275,10 +278,12 @@ class Courier:
     async def hold(self, row: DeliveryRecord, why: str) -> DeliveryRecord:
         """It waits for a person; one that was never sent is given up."""
         event = DeliveryEvent.GIVE_UP if row.status is DeliveryStatus.PENDING else DeliveryEvent.HOLD
-        settled = await self._settle(row, event, "sweep", why)
-        if settled is not row:
-            ALERTS.warning("delivery %d waits for a person: %s", row.delivery_id, why)
-        return settled
+        await self._alert(Watch.HELD, row, f"waits for a person: {why}")
+        return await self._settle(row, event, "sweep", why)
+
+    async def _alert(self, watch: Watch, row: DeliveryRecord, what: str) -> None:
+        summary = f"delivery {row.delivery_id} {what}"
+        await self._alerts.saw(watch, source=row.sender, summary=summary, profile=self._profile)
 
     async def _settle(self, row: DeliveryRecord, event: DeliveryEvent, kind: str, reason: str) -> DeliveryRecord:
         """Without the provider, by what is known already; the same row where somebody else has changed it."""

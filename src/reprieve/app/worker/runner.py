@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve.app.alerting import tell_escalation
+from reprieve.app.alerts.raising import tell
 from reprieve.app.pipeline.job import Job
 from reprieve.app.worker.running import UNTRIED, LeaseLostError, Why
 from reprieve.app.worker.verdicts import Trial, judge, judge_apart, log_decision, lost, verdict
@@ -216,7 +216,7 @@ class Runner:
             trial = replace(trial, proven=True)
             decision, intent = verdict(trial, judged, now=now, draw=self.draw(), key=self.digest_key)
             log_decision(trial, judged, decision)
-            await self._decided(running.lease, intent)
+            await self._decided(trial, intent)
             return
         failure = judged.failure
         if failure.error_class == ErrorClass.POLICY_REJECTED and self.accepted_before is not None:
@@ -232,7 +232,7 @@ class Runner:
             trial, judged, now=now, draw=self.draw(), key=self.digest_key, free=cost.free, not_before=cost.not_before
         )
         log_decision(trial, judged, decision)
-        await self._decided(running.lease, intent)
+        await self._decided(trial, intent)
 
     async def _refused(self, running: Running, pipeline: Pipeline, refused: StoreRefusedError) -> None:
         """What became of a job cannot be written, by no worker: that is its failure. A person is asked where not even that can."""
@@ -267,7 +267,7 @@ class Runner:
             # Handing back what a deployment interrupts, or a cancellation, is no failure: it leaves a count, and no row.
             await self.release(lease, trial.counters.plus(Cause.DEPLOY))
             return
-        tell_escalation(intent, await self.journal.ask(intent))
+        await tell(self.journal, trial.profile, lease.pipeline, intent, await self.journal.ask(intent))
 
     async def release(self, lease: Lease, counters: Counters) -> None:
         """Hand a job back, to be claimed again at once."""
@@ -282,11 +282,11 @@ class Runner:
             await self.journal.ask(Await(job_id=lease.job_id, fence=lease.fence, waits_on=waits_on, now=self.now())),
         )
 
-    async def _decided(self, lease: Lease, intent: Retry | Bury | SetAside) -> None:
+    async def _decided(self, trial: Trial, intent: Retry | Bury | SetAside) -> None:
         """Have it written what becomes of a failed attempt."""
         answer = await self.journal.ask(intent)
-        tell_escalation(intent, answer)
-        await self._told(lease, answer)
+        await tell(self.journal, trial.profile, trial.lease.pipeline, intent, answer)
+        await self._told(trial.lease, answer)
 
     async def _told(self, lease: Lease, answer: Written) -> None:
         """What the store made of it: usually just that; else the job is somebody else's, or is to be cancelled."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from reprieve.app.alerts.raising import alarms_of
 from reprieve.app.judging import classify
 from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.records import Ended, attempt_record, letter_record
@@ -130,12 +131,14 @@ def _intent(
             return SetAside(
                 job_id=lease.job_id, fence=lease.fence, status=status, attempt=attempt, counters=counters,
                 pause=decision.halts, unleased=trial.unleased,
+                alarms=alarms_of(trial.profile, lease.pipeline, lease.job_id, decision, attempt),
             )  # fmt: skip
         case DeadLetter() | Abort():
             letter = letter_record(ended, judged.failure, decision, stack=judged.stack(), key=key)
             return Bury(
                 job_id=lease.job_id, fence=lease.fence, attempt=attempt, letter=letter,
                 pause=isinstance(decision, Abort), unleased=trial.unleased,
+                alarms=alarms_of(trial.profile, lease.pipeline, lease.job_id, decision, attempt),
             )  # fmt: skip
 
 

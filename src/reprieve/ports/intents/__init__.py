@@ -6,12 +6,25 @@ store's clock; all texts are writable (no NUL, no lone surrogates) and sanitized
 
     states.py      where a job stands, what became of an intent, how often a stage was tried
     submitting.py  claiming.py  reporting.py  operating.py  workers.py  letters.py  delivering.py  analysing.py  reviewing.py
+    alerting.py
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from reprieve.ports.intents.alerting import (
+    Acknowledge,
+    NoticeRecord,
+    NoticesTaken,
+    Raise,
+    Raised,
+    Resolve,
+    Resolved,
+    TakeNotices,
+    Told,
+    Weigh,
+)
 from reprieve.ports.intents.analysing import (
     AnalysisRow,
     Conclude,
@@ -77,6 +90,8 @@ __all__ = [
     "ANSWERS",
     "CODEC_JSON",
     "HIGHEST_VERSION",
+    "Acknowledge",
+    "AlertIntent",
     "AnalysisIntent",
     "AnalysisRow",
     "Answer",
@@ -119,6 +134,8 @@ __all__ = [
     "Lost",
     "LostWorker",
     "Material",
+    "NoticeRecord",
+    "NoticesTaken",
     "Pause",
     "Prepare",
     "Prepared",
@@ -126,6 +143,8 @@ __all__ = [
     "Promote",
     "Promoted",
     "QueueState",
+    "Raise",
+    "Raised",
     "Recall",
     "Refused",
     "Register",
@@ -137,6 +156,8 @@ __all__ = [
     "Renewed",
     "Replay",
     "Reset",
+    "Resolve",
+    "Resolved",
     "Resume",
     "Retry",
     "Revision",
@@ -152,11 +173,14 @@ __all__ = [
     "Submit",
     "Submitted",
     "Take",
+    "TakeNotices",
     "Taken",
+    "Told",
     "VersionTooLow",
     "Wake",
     "WakeDelivered",
     "WasReset",
+    "Weigh",
     "WorkerIntent",
     "Written",
 ]
@@ -164,6 +188,7 @@ __all__ = [
 LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
 DeliveryIntent = Prepare | Begin | End | Correct | WakeDelivered
 AnalysisIntent = Take | Conclude | Fault | LetGo | Recall | Reset | Rule
+AlertIntent = Raise | Weigh | Resolve | Acknowledge | TakeNotices | Told
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
 StageIntent = Pause | Resume | Hold | Close | Probe | GiveBack
 WorkerIntent = Register | Renew | Leave | Lost
@@ -178,6 +203,7 @@ Intent = (
     | AnalysisIntent
     | StageIntent
     | WorkerIntent
+    | AlertIntent
 )
 Answer = (
     Submitted
@@ -194,6 +220,9 @@ Answer = (
     | Taken
     | WasReset
     | Ruled
+    | Raised
+    | Resolved
+    | NoticesTaken
     | int
     | bool
     | None
@@ -211,8 +240,11 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Take: Taken,
     Reset: WasReset,
     Rule: Ruled,
+    **dict.fromkeys((Raise, Weigh), Raised),
+    Resolve: Resolved,
+    TakeNotices: NoticesTaken,
     **dict.fromkeys((Register, Wake, Settle, Gather, Enlist, WakeDelivered), int),
-    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, GiveBack, Leave, Lost, Steer), bool),
+    **dict.fromkeys((Pause, Resume, Hold, Close, Probe, GiveBack, Leave, Lost, Steer, Acknowledge), bool),
     **dict.fromkeys(
         (
             Checkpoint,
@@ -232,6 +264,7 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
             Fault,
             LetGo,
             Recall,
+            Told,
         ),
         Written,
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from reprieve.core.value import value
 
 if TYPE_CHECKING:
+    from reprieve.core.alerts import Alarm
     from reprieve.core.lifecycle import JobStatus
     from reprieve.core.policy import Cause
     from reprieve.ports.intents.analysing import Material
@@ -126,6 +127,8 @@ class Bury:
     pause: bool = False
     """Pause the stage too: every other job would fail (FATAL)."""
     unleased: bool = False
+    alarms: tuple[Alarm, ...] = ()
+    """Raised in the same transaction, if it applies."""
 
 
 @value
@@ -141,6 +144,7 @@ class SetAside:
     unleased: bool = False
     material: Material | None = None
     """With `needs_review`: what the reviewer needs, where the failure brought it."""
+    alarms: tuple[Alarm, ...] = ()
 
 
 @value

@@ -36,6 +36,8 @@ class Written(StrEnum):
     """Nothing was changed: the fence is not the job's."""
     ESCALATED = "escalated"
     """Applied: the job was buried again with the same class, which is not retryable, and is now for engineering."""
+    ALERTED = "alerted"
+    """Applied: with it an alert was opened that was not open before."""
     CANCELLED = "cancelled"
     """A checkpoint was written, and somebody asked to cancel the job: it must not go on."""
 

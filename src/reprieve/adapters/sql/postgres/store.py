@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from reprieve.adapters.sql import guest, schema
 from reprieve.adapters.sql.address import PostgresAddress, parse
+from reprieve.adapters.sql.alerts import applying as alerts
 from reprieve.adapters.sql.analysis import applying as analysis
 from reprieve.adapters.sql.analysis import caching
 from reprieve.adapters.sql.dead_letters.applying import apply_on_postgres
@@ -58,13 +59,14 @@ _HANDLERS: dict[Any, Handler] = {
     i.Lost: operating.lose,
     # Last of what waits for rows of others: it ends with the counts of groups, which many want.
     i.LetterIntent: apply_on_postgres,
+    i.AlertIntent: alerts.apply_on_postgres,
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
 _TOGETHER = {
-    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)
+    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent, i.AlertIntent) for kind in get_args(several)
 }
-"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, and about signatures and reviews."""
+"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, about signatures and reviews, and about alerts."""
 _LONGEST_READ = 15.0
 """Seconds after which a server that neither answers nor breaks is given up."""
 _ONE_STATEMENT = (i.Finish, i.Checkpoint, i.Submit, i.Claim, i.Prepare, i.Begin, i.End)
@@ -161,6 +163,8 @@ class PostgresStore:
             for kind in _HANDLERS:
                 if kind in groups:
                     await self._group(cursor, intents, (kind, groups[kind]), answers, again=again)
+            if alerts.may_be_loud(groups):
+                await alerts.raise_on_postgres(cursor, intents, answers, again=again)
             if is_news(intents, answers):
                 await cursor.execute(sql.NOTIFY)
             await cursor.execute("COMMIT")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from reprieve.adapters.sql.alerts import applying as alerts
 from reprieve.adapters.sql.analysis import applying as analysis
 from reprieve.adapters.sql.dead_letters.applying import apply_on_sqlite
 from reprieve.adapters.sql.deliveries import sqlite as deliveries
@@ -37,13 +38,14 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     i.Lost: operating.lose,
     # Last of what waits for rows of others: it ends with the counts of groups, which many want.
     i.LetterIntent: apply_on_sqlite,
+    i.AlertIntent: alerts.apply_on_sqlite,
     i.Promote: claiming.promote,
     i.Claim: claiming.claim,
 }
 _TOGETHER: Final = {
-    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent) for kind in get_args(several)
+    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent, i.AlertIntent) for kind in get_args(several)
 }
-"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, and about signatures and reviews."""
+"""What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, about signatures and reviews, and about alerts."""
 
 
 def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bool) -> Sequence[i.Answer]:  # noqa: FBT001 - handed to a thread by position
@@ -59,6 +61,8 @@ def apply(connection: sqlite3.Connection, intents: Sequence[i.Intent], again: bo
             wanted = intents if len(kinds) == 1 else [intents[place] for place in places]
             for place, answer in zip(places, _HANDLERS[kind](connection, list(wanted), again), strict=True):
                 answers[place] = answer
+        if alerts.may_be_loud(kinds):
+            alerts.raise_on_sqlite(connection, intents, answers, again=again)
         connection.execute("COMMIT")
     except BaseException:
         # Some errors have rolled back already. Nothing of a batch whose COMMIT failed can be seen: its outcome is known.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from reprieve.adapters.sql.tables.alerts import alert_notices, alert_sightings, alerts
 from reprieve.adapters.sql.tables.analysis import analysis_cache, review_history, reviews
 from reprieve.adapters.sql.tables.columns import Moment, metadata
 from reprieve.adapters.sql.tables.dead_letters import (
@@ -41,6 +42,9 @@ from reprieve.adapters.sql.tables.jobs import (
 __all__ = [
     "AS_GIVEN",
     "Moment",
+    "alert_notices",
+    "alert_sightings",
+    "alerts",
     "analysis_cache",
     "attempts",
     "campaign_members",

@@ -1,0 +1,1 @@
+"""Alerts in the database, said once for both dialects."""

@@ -1,0 +1,159 @@
+"""The herald beside a worker: tells sinks what they have to hear, and ends alerts whose condition is over.
+
+Every worker has one. What is to be told is in the database: a sink that is down is tried again, one that hangs is given up
+after its time, and neither keeps anybody waiting. A herald that dies leaves what it had taken to others, after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from reprieve.app.alerts.raising import ACTOR, ALERTS
+from reprieve.app.alerts.sinks import notice_of
+from reprieve.app.judging import classify
+from reprieve.app.looking import Looks
+from reprieve.app.redaction import redact, redact_exception
+from reprieve.app.worker.time import StoreTime
+from reprieve.errors import StoreUnavailableError, UsageError
+from reprieve.ports.intents import Resolve, TakeNotices, Told
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from reprieve.app.journal import Journal
+    from reprieve.ports.alerting import AlertReader, Over, Sink
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.intents import NoticeRecord
+
+_LOG: Final = logging.getLogger("reprieve.alerting")
+_AT_ONCE: Final = 20
+"""Notices that one herald takes and tells at a time."""
+_MARGIN: Final = 10.0
+"""Seconds by which a notice is taken for longer than its sink may need: for writing down what came of it."""
+_FIRST_WAIT: Final = 5.0
+_LONGEST_WAIT: Final = 600.0
+_IDLE: Final = 5.0
+_LEAST: Final = 0.2
+"""Seconds between two looks, however much is going on."""
+_LONGEST_ERROR: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heralded:
+    """What one round came to."""
+
+    told: int = 0
+    failed: int = 0
+    resolved: int = 0
+
+
+class Herald:
+    """Tells the sinks of one process."""
+
+    def __init__(self, journal: Journal, reader: AlertReader, sinks: Sequence[Sink], *, clock: Clock) -> None:
+        self._journal, self._reader, self._clock = journal, reader, clock
+        self._sinks = {sink.name: sink for sink in sinks}
+        if len(self._sinks) < len(sinks):
+            raise UsageError("two sinks have the same name: rows know them by that alone, so give one another")
+        self._look = Looks()
+        self._time = StoreTime(journal.store, clock)
+        self._turn = asyncio.Lock()
+        self._wake = asyncio.Event()
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[Herald]:
+        """At work while something else is; whatever happens here, that is not hurt."""
+        task = asyncio.create_task(self._work(), name="reprieve-herald")
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            await self._look.close()
+
+    async def _work(self) -> None:
+        leave = self._journal.store.subscribe(self._wake.set)
+        try:
+            while True:
+                try:
+                    done = await self.once()
+                except StoreUnavailableError as error:
+                    _LOG.warning("alerts have to wait: %s", error)
+                    done = Heralded()
+                except Exception as error:  # noqa: BLE001 - whatever it is, the worker beside goes on
+                    _LOG.error("a round of alerts failed:\n%s", redact_exception(error))
+                    done = Heralded()
+                await self._rest(busy=done.told > 0)
+        finally:
+            leave()
+
+    async def _rest(self, *, busy: bool) -> None:
+        """Until there may be news; never more often than a few times a second, since workers have news all the time."""
+        await self._clock.sleep_async(_LEAST)
+        if not busy:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE):
+                    await self._wake.wait()
+        self._wake.clear()
+
+    async def once(self) -> Heralded:
+        """Tell everything that is due now, and end what is over; then tell of that."""
+        async with self._turn:
+            await self._time.synchronize()
+            first = await self._tell_all()
+            resolved = await self._end_what_is_over()
+            after = await self._tell_all() if resolved else Heralded()
+        return Heralded(told=first.told + after.told, failed=first.failed + after.failed, resolved=resolved)
+
+    async def _end_what_is_over(self) -> int:
+        over = await self._look(self._reader.over, self._time.now())
+        for each in over:
+            await self._end(each)
+        return len(over)
+
+    async def _end(self, over: Over) -> None:
+        ended = Resolve(actor=ACTOR, why=over.why, now=self._time.now(), alerts=((over.alert_id, over.last_at),))
+        if (await self._journal.ask(ended)).alerts:
+            ALERTS.info("alert %d is over: %s", over.alert_id, over.why)
+
+    async def _tell_all(self) -> Heralded:
+        told = failed = 0
+        names = tuple(self._sinks)
+        while names:
+            if not await self._look(self._reader.has_to_tell, self._time.now(), names):
+                break
+            longest = max(sink.timeout for sink in self._sinks.values())
+            now = self._time.now()
+            take = TakeNotices(sinks=names, now=now, until=now + longest + _MARGIN, limit=_AT_ONCE)
+            notices = (await self._journal.ask(take)).notices
+            if not notices:
+                break
+            outcomes = await asyncio.gather(*(self._tell(each) for each in notices))
+            told += sum(outcomes)
+            failed += len(outcomes) - sum(outcomes)
+        return Heralded(told=told, failed=failed)
+
+    async def _tell(self, row: NoticeRecord) -> bool:
+        """Whether the sink has heard it; else it is put off, ever longer."""
+        sink = self._sinks[row.sink]
+        error: str | None = None
+        try:
+            async with asyncio.timeout(sink.timeout):
+                await sink.tell(notice_of(row))
+        except TimeoutError:
+            error = f"no answer within {sink.timeout:g} s"
+        except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a sink, it is tried again
+            failure = classify(exc, stage="alert")
+            error = redact(f"{failure.error_class}: {failure.message}")[:_LONGEST_ERROR]
+        now = self._time.now()
+        again = None
+        if error is not None:
+            again = now + min(_FIRST_WAIT * 2.0 ** min(row.attempts - 1, 20), _LONGEST_WAIT)
+            _LOG.warning("the sink %s could not be told of alert %d: %s", row.sink, row.alert_id, error)
+        told = Told(notice_id=row.notice_id, fence=row.fence, now=now, error=error, not_before=again)
+        await self._journal.ask(told)
+        return error is None
