@@ -7,6 +7,7 @@ import pytest
 from outbox_desk import accepted, begin, correct, prepare
 
 from reprieve.adapters.sql import schema
+from reprieve.core.alerts import DEFAULT_RULES, Seen, Watch, alarm
 from reprieve.core.analysis import AnalysisStatus, ReviewEvent
 from reprieve.core.canary import CampaignState
 from reprieve.core.lifecycle import LetterEvent
@@ -81,6 +82,9 @@ def test_a_refusal_does_not_repeat_what_it_refused(desk, say):
     assert planted not in str(caught.value)
 
 
+SEEN = Seen(watch=Watch.HELD, at=NOW, source="mail", summary="delivery 1 waits for a person")
+
+
 def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits):
     worker = desk.register()
     place = {"pipeline": "review", "stage": "fetch", "now": NOW}
@@ -119,6 +123,12 @@ def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits)
         i.Renew(worker_id=worker, now=NOW, expires_at=NOW),
         i.Leave(worker_id=404),
         i.Lost(worker_id=404, cause=Cause.CRASH, now=NOW),
+        i.Raise(alarm=alarm(DEFAULT_RULES["held"], SEEN)),
+        i.Weigh(alarm=alarm(DEFAULT_RULES["rate_limits"], SEEN), more_than=10, within=300.0, attempts=True),
+        i.Resolve(actor="ann", why="x", now=NOW, alerts=((404, None),)),
+        i.Acknowledge(alert_id=404, actor="ann", now=NOW),
+        i.TakeNotices(sinks=("mail",), now=NOW, until=NOW + 1),
+        i.Told(notice_id=404, fence=1, now=NOW),
     ]
     assert {type(intent) for intent in batch} == set(i.ANSWERS)
     for intent, answer in zip(batch, desk.batch(*batch), strict=True):

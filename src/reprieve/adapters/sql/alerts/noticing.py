@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.adapters.sql.words import Ask, rows_as_json
 from reprieve.core.alerts import Level
-from reprieve.ports.intents import NoticeRecord, Resolved, NoticesTaken, Written
+from reprieve.ports.intents import NoticeRecord, NoticesTaken, Resolved, Written
 
 if TYPE_CHECKING:
     from reprieve.adapters.sql.words import Talk, Words

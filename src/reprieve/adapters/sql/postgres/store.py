@@ -64,7 +64,9 @@ _HANDLERS: dict[Any, Handler] = {
     i.Claim: claiming.claim,
 }
 _TOGETHER = {
-    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent, i.AlertIntent) for kind in get_args(several)
+    kind: several
+    for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent, i.AlertIntent)
+    for kind in get_args(several)
 }
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, about signatures and reviews, and about alerts."""
 _LONGEST_READ = 15.0

@@ -43,7 +43,9 @@ _HANDLERS: Final[Mapping[Any, Handler]] = {
     i.Claim: claiming.claim,
 }
 _TOGETHER: Final = {
-    kind: several for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent, i.AlertIntent) for kind in get_args(several)
+    kind: several
+    for several in (i.StageIntent, i.LetterIntent, i.AnalysisIntent, i.AlertIntent)
+    for kind in get_args(several)
 }
 """What is said about stages holds in the order of saying, whatever its kind; so does what is said about dead letters, about signatures and reviews, and about alerts."""
 
