@@ -7,6 +7,7 @@ that is refused raises `RefusedError`; of several, the answer says which were re
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, everybody, reason_of, require_pipeline
@@ -298,7 +299,11 @@ class DeadLetterOperations:
         row = (await self.show(which if isinstance(which, int | str) else which[0])).row
         if row.pipeline != pipeline.name:
             raise UsageError(f"dead letter {row.letter_id} is of pipeline {row.pipeline!r}, not of {pipeline.name!r}")
-        return Revision(payload=pipeline.encode_payload(payload), payload_type=pipeline.payload.fingerprint)
+        revision = Revision(payload=pipeline.encode_payload(payload), payload_type=pipeline.payload.fingerprint)
+        before = await asyncio.to_thread(self._reader.payload, row.job_id)
+        if before is not None and json.loads(before) == json.loads(revision.payload):
+            raise UsageError(f"this is the payload that dead letter {row.letter_id} has already: nothing is corrected")
+        return revision
 
     def _details(self, ids: Iterable[int]) -> Sequence[tuple[int, LetterDetail | None]]:
         return [(letter_id, self._letters.letter(letter_id)) for letter_id in ids]

@@ -30,7 +30,7 @@ from reprieve.faces.cli.common import (
 )
 from reprieve.faces.cli.dead_acts import refusal, tell_next, tell_refusals
 from reprieve.faces.cli.dead_selecting import Ids, takes
-from reprieve.faces.cli.editing import edited, read_payload
+from reprieve.faces.cli.editing import edited, read_payload, require_kept
 from reprieve.faces.cli.rendering import plain
 
 if TYPE_CHECKING:
@@ -126,6 +126,9 @@ def replay(  # noqa: PLR0913 - one parameter an option
             if payload is not None or edits:
                 pipeline, before = await _before(operations, ids, home)
                 revised = edited(before, edits) if edits else given
+                require_kept(
+                    edits or (), json.loads(pipeline.encode_payload(revised)), f"the payload of {pipeline.name}"
+                )
             finished.append(
                 await letters.replay(
                     ids, actor=who, cause=cause, evidence=evidence, safe=because or safe, override=override, note=note,

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from reprieve.errors import UsageError
+from reprieve.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,23 @@ def edited(payload: object, edits: Sequence[str]) -> object:
             raise UsageError(f"{edit!r} sets nothing: write path=JSON, as in change.number=42 or name='\"core\"'")
         payload = _with(payload, path.split("."), _json(f"the value of {path}", text), path)
     return payload
+
+
+def require_kept(edits: Sequence[str], kept: object, whose: str) -> None:
+    """Refuse fields that are not there in what validation left: a type drops what it does not know."""
+    for edit in edits:
+        path, whole = edit.partition("=")[0], kept
+        for part in path.split("."):
+            match whole:
+                case dict() if part in whole:
+                    whole = whole[part]
+                case list() if part.isdigit() and int(part) < len(whole):
+                    whole = whole[int(part)]
+                case _:
+                    known = tuple(whole) if isinstance(whole, dict) else ()
+                    there = f"; there are: {', '.join(known)}" if known else ""
+                    problem = f"{whose} has no {path!r}, so nothing would be corrected"
+                    raise UsageError(f"{problem}{did_you_mean(part, known)}{there}")
 
 
 def _with(whole: Any, parts: Sequence[str], value: object, path: str) -> Any:  # noqa: ANN401 - what JSON can hold
