@@ -63,10 +63,11 @@ def json_texts(text: str) -> tuple[list[str], list[str]]:
 
 
 def _largest(found: list[str]) -> list[str]:
+    """Those worth trying, in their order."""
     if len(found) <= _MOST_TEXTS:
         return found
-    least = sorted((len(each) for each in found), reverse=True)[_MOST_TEXTS - 1]
-    return [each for each in found if len(each) >= least][:_MOST_TEXTS]
+    chosen = sorted(range(len(found)), key=lambda index: -len(found[index]))[:_MOST_TEXTS]
+    return [found[index] for index in sorted(chosen)]
 
 
 def _fenced(text: str) -> list[str]:

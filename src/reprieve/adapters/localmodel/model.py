@@ -76,7 +76,8 @@ class LocalModel:
             if running is None:
                 running = await asyncio.to_thread(self._server.ensure)
             try:
-                return await self._asked_through(running).ask(prompt, schema=schema, timeout=timeout)
+                client = await self._asked_through(running)
+                return await client.ask(prompt, schema=schema, timeout=timeout)
             except (openai.APIConnectionError, TimeoutError):
                 await asyncio.to_thread(self._server.check)
                 raise
@@ -95,13 +96,16 @@ class LocalModel:
             gate = self._gates[loop] = asyncio.Semaphore(self._slots)
         return gate
 
-    def _asked_through(self, running: Running) -> OpenAI:
+    async def _asked_through(self, running: Running) -> OpenAI:
         """The endpoint's client; another one for another process."""
-        found = self._client
-        if found is None or found[0] is not running:
-            client = OpenAI(
-                self._file, base_url=f"{running.address}/v1", api_key=running.key, structured=self._structured,
-                trust_env=False,
-            )  # fmt: skip
-            found = self._client = (running, client)
-        return found[1]
+        before = self._client
+        if before is not None and before[0] is running:
+            return before[1]
+        client = OpenAI(
+            self._file, base_url=f"{running.address}/v1", api_key=running.key, structured=self._structured,
+            trust_env=False,
+        )  # fmt: skip
+        self._client = (running, client)
+        if before is not None:
+            await before[1].close()
+        return client

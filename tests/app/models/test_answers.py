@@ -1,0 +1,161 @@
+"""The form that an answer has to have: what is taken, what is refused and why, for types and for JSON Schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, TypeAdapter
+
+from reprieve.app.answers import AnswerSchema, UnfitError
+from reprieve.errors import UsageError
+
+
+class Finding(BaseModel):
+    line: int = Field(ge=1)
+    severity: Literal["low", "high"]
+    score: float = 0.0
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"line": {"type": "integer", "minimum": 1}, "severity": {"enum": ["low", "high"]}},
+    "required": ["line", "severity"],
+}
+GOOD = '{"line": 3, "severity": "low"}'
+BOTH = pytest.mark.parametrize("schema", [Finding, SCHEMA], ids=["type", "schema"])
+
+
+def plain(value):
+    value = value.model_dump(exclude_defaults=True) if isinstance(value, BaseModel) else value
+    return json.dumps(value, sort_keys=True)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  {GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"Sure! Here you are:\n\n```\n{GOOD}\n```\nAnything else?",
+        f"The answer is {GOOD}, I think [1].",
+        f"{GOOD}\n{GOOD}",
+        f'An example would be {{"line": 9, "severity": "high"}}, but:\n```json\n{GOOD}\n```',
+        f"```python\nprint(1)\n```\n{GOOD}",
+    ],
+)
+def test_the_one_value_that_fits_is_taken_from_wherever_it_stands(schema, text):
+    assert plain(AnswerSchema.of(schema).read(text)) == plain(json.loads(GOOD))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", "json_invalid"),
+        ("I cannot.", "json_invalid"),
+        ('{"line": 3, "severity"', "json_invalid"),
+        ('{"line": 3, "severity": "low", "score": NaN}', "json_invalid"),
+        ('{"line": Infinity, "severity": "low"}', "json_invalid"),
+        (f'{GOOD} or {{"line": 4, "severity": "low"}}', "ambiguous"),
+        ("[" * 100_000, "json_invalid"),
+        ("[" * 100_000 + "]" * 100_000, "json_invalid"),
+        ('{"line": ' + "9" * 5000 + ', "severity": 1}', None),
+        ('{"line": 3, "severity": "\\ud800"}', None),
+    ],
+)
+def test_what_is_no_one_value_that_fits_is_refused_with_the_reason(schema, text, kind):
+    with pytest.raises(UnfitError) as caught:
+        AnswerSchema.of(schema).read(text)
+    assert caught.value.problems
+    assert kind is None or caught.value.problems[0].kind == kind
+
+
+@given(st.text(alphabet='{}[]"\\`\n ,:-.0123456789eE+truefalsnlNaIity', max_size=120))
+def test_no_text_is_taken_that_does_not_fit_and_none_breaks_the_reader(text):
+    for schema in (Finding, SCHEMA, {"type": "array", "items": {"type": "integer"}}, list[int], int):
+        try:
+            value = AnswerSchema.of(schema).read(text)
+        except UnfitError as error:
+            assert error.problems
+        else:
+            AnswerSchema.of(schema).check(value.model_dump() if isinstance(value, BaseModel) else value)
+
+
+@given(
+    st.integers(1, 10**6), st.sampled_from(["low", "high"]), st.text(alphabet=st.characters(exclude_characters="{}[]`"))
+)
+def test_what_fits_is_taken_whatever_is_said_around_it(line, severity, chatter):
+    wanted = {"line": line, "severity": severity}
+    text = f"{chatter}\n{json.dumps(wanted)}\n{chatter}"
+    for schema in (Finding, SCHEMA):
+        assert plain(AnswerSchema.of(schema).read(text)) == plain(wanted)
+
+
+@BOTH
+def test_what_a_person_says_is_checked_alike(schema):
+    form = AnswerSchema.of(schema)
+    assert plain(form.check({"line": 3, "severity": "low"})) == plain(json.loads(GOOD))
+    with pytest.raises(UnfitError) as caught:
+        form.check({"line": 0, "severity": "low"})
+    assert "at line: " in caught.value.problems[0].told
+    with pytest.raises(UnfitError, match="json_invalid"):
+        form.check({"line": float("nan"), "severity": {1, 2}})
+
+
+def test_the_errors_of_a_union_and_of_a_list_say_where():
+    form = AnswerSchema.of(list[Annotated[Finding, Field()]])
+    with pytest.raises(UnfitError) as caught:
+        form.read('[{"line": 1, "severity": "low"}, {"line": "x", "severity": "no"}]')
+    assert [problem.path for problem in caught.value.problems] == [(1, "line"), (1, "severity")]
+    assert 'not "no"' in caught.value.problems[1].told
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "nonsense"}, "not a JSON Schema, at type"),
+        ({"$ref": "https://example.invalid/schema.json"}, "which is never fetched"),
+        ({"properties": {"a": {"$ref": "other.json#/a"}}}, "which is never fetched"),
+        ({"properties": {"a": {"$ref": "#/$defs/missing"}}}, "which it does not have"),
+        ({"$ref": "#"}, "refers to itself without end"),
+    ],
+)
+def test_a_schema_that_cannot_be_checked_against_is_refused_before_anybody_is_asked(schema, words):
+    with pytest.raises(UsageError, match=words):
+        AnswerSchema.of(schema)
+
+
+def test_a_schema_may_refer_to_itself_and_hold_references_as_values():
+    tree = {
+        "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+        "$ref": "#/$defs/node",
+        "examples": [{"$ref": "https://example.invalid/not-a-reference"}],
+    }
+    deep = '{"next": ' * 190 + "{}" + "}" * 190
+    form = AnswerSchema.of(tree)
+    assert form.read('{"next": {"next": {}}}') == {"next": {"next": {}}}
+    try:
+        form.read(deep)
+    except UnfitError as error:
+        assert error.problems[0].kind == "too_deep"
+
+
+def test_a_type_that_has_no_form_in_json_is_refused():
+    class Opaque:
+        pass
+
+    with pytest.raises(UsageError, match="no answer can have the form"):
+        AnswerSchema.of(Opaque)
+
+
+def test_the_same_schema_has_the_same_key_whatever_the_order_of_its_parts():
+    turned = {name: SCHEMA[name] for name in reversed(SCHEMA)}
+    assert AnswerSchema.of(SCHEMA).key == AnswerSchema.of(turned).key
+    assert AnswerSchema.of(TypeAdapter(Finding)).key == AnswerSchema.of(Finding).key
+    form = AnswerSchema.of(Finding)
+    assert AnswerSchema.of(form) is form
