@@ -19,6 +19,7 @@ BENCHES = {
     "growth": "growing",
     "dead_letters": "dead_letters",
     "replay": "replaying",
+    "guard": "guarding",
 }
 
 

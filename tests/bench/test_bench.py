@@ -11,7 +11,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize("bench", ["retry", "classify", "redact", "import", "engine", "growth", "dead_letters"])
+@pytest.mark.parametrize(
+    "bench", ["retry", "classify", "redact", "import", "engine", "growth", "dead_letters", "guard"]
+)
 def test_a_bench_writes_one_json_object_per_figure(bench, tmp_path):
     command = [sys.executable, str(ROOT / "bench" / "run.py"), "--quick", "--only", bench, "--results", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
