@@ -54,6 +54,13 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
         stack.callback(letters.close)
         stack.callback(deliveries.close)
         stack.callback(keeper.close)
+        alerts: list[AlertReader] = []
+
+        def looking() -> AlertReader:
+            if not alerts:
+                alerts.append(_alerts(url))
+                stack.callback(alerts[0].close)
+            return alerts[0]
 
         async def opened() -> Journal:
             async with turn:
@@ -67,7 +74,10 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
                     stack.push_async_callback(journals[0].close)
             return journals[0]
 
-        yield Operations.over(reader, letters, deliveries, keeper, opened, clock=here, may_override=_may_override())
+        yield Operations.over(
+            reader, letters, deliveries, keeper, opened, alerts=looking, sinks=lambda: _sinks(None), clock=here,
+            may_override=_may_override(),
+        )  # fmt: skip
 
 
 def _may_override() -> MayOverride:

@@ -169,11 +169,17 @@ class App:
         """Who tells the sinks, and ends what is over."""
         if self._make_alerts is None:
             return None
+        return Herald(self.journal, self._alert_look_ups, self._sinks, clock=self._clock)
+
+    @property
+    def _alert_look_ups(self) -> AlertReader:
+        if self._make_alerts is None:
+            raise UsageError("this application was made without alerts")
         if self._alert_reader is None:
             self._alert_reader = self._make_alerts()
             if self._stack is not None:
                 self._stack.callback(self._alert_reader.close)
-        return Herald(self.journal, self._alert_reader, self._sinks, clock=self._clock)
+        return self._alert_reader
 
     @property
     def operations(self) -> Operations:
@@ -195,6 +201,8 @@ class App:
                 self.deliveries,
                 keeper,
                 opened,
+                alerts=lambda: self._alert_look_ups,
+                sinks=lambda: self._sinks,
                 clock=self._clock,
                 may_override=self._may_override,
             )

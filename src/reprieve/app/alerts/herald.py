@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from reprieve.app.journal import Journal
-    from reprieve.ports.alerting import AlertReader, Over, Sink
+    from reprieve.ports.alerting import AlertReader, Notice, Over, Sink
     from reprieve.ports.clock import Clock
     from reprieve.ports.intents import NoticeRecord
 
@@ -139,16 +139,7 @@ class Herald:
 
     async def _tell(self, row: NoticeRecord) -> bool:
         """Whether the sink has heard it; else it is put off, ever longer."""
-        sink = self._sinks[row.sink]
-        error: str | None = None
-        try:
-            async with asyncio.timeout(sink.timeout):
-                await sink.tell(notice_of(row))
-        except TimeoutError:
-            error = f"no answer within {sink.timeout:g} s"
-        except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a sink, it is tried again
-            failure = classify(exc, stage="alert")
-            error = redact(f"{failure.error_class}: {failure.message}")[:_LONGEST_ERROR]
+        error = await told_or_why(self._sinks[row.sink], notice_of(row))
         now = self._time.now()
         again = None
         if error is not None:
@@ -157,3 +148,16 @@ class Herald:
         told = Told(notice_id=row.notice_id, fence=row.fence, now=now, error=error, not_before=again)
         await self._journal.ask(told)
         return error is None
+
+
+async def told_or_why(sink: Sink, notice: Notice) -> str | None:
+    """Tell it; why that did not work, sanitized, or None where it did."""
+    try:
+        async with asyncio.timeout(sink.timeout):
+            await sink.tell(notice)
+    except TimeoutError:
+        return f"no answer within {sink.timeout:g} s"
+    except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a sink, somebody tries again
+        failure = classify(exc, stage="alert")
+        return redact(f"{failure.error_class}: {failure.message}")[:_LONGEST_ERROR]
+    return None

@@ -2,6 +2,7 @@
 
 jobs.py           look, cancel, prune, erase
 dead_letters.py   look, triage, remediate, approve, replay, verify, resolve, escalate, discard, reopen, note, prune
+alerts.py         look, acknowledge, resolve, tell now, try every sink
 deliveries.py     look, ask the provider, resend, confirm, give up
 campaigns.py      replay whole groups: start, look, watch, pause, resume, cancel
 stages.py         look, pause, resume
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reprieve.app.operations.alerts import AlertOperations
 from reprieve.app.operations.asking import everybody
 from reprieve.app.operations.campaigns import CampaignOperations
 from reprieve.app.operations.database import DatabaseOperations
@@ -23,13 +25,17 @@ from reprieve.app.operations.settling import Settler
 from reprieve.app.operations.stages import StageOperations
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from reprieve.app.operations.asking import MayOverride, OpenJournal, Upkeep
+    from reprieve.ports.alerting import AlertReader, Sink
     from reprieve.ports.clock import Clock
     from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.reader import Reader
 
 __all__ = [
+    "AlertOperations",
     "CampaignOperations",
     "DatabaseOperations",
     "DeadLetterOperations",
@@ -48,11 +54,12 @@ class Operations:
     dead_letters: DeadLetterOperations
     campaigns: CampaignOperations
     deliveries: DeliveryOperations
+    alerts: AlertOperations
     stages: StageOperations
     database: DatabaseOperations
 
     @classmethod
-    def over(
+    def over(  # noqa: PLR0913 - a table of parts
         cls,
         reader: Reader,
         letters: DeadLetterReader,
@@ -60,6 +67,8 @@ class Operations:
         keeper: Upkeep,
         journal: OpenJournal,
         *,
+        alerts: Callable[[], AlertReader],
+        sinks: Callable[[], Sequence[Sink]],
         clock: Clock,
         may_override: MayOverride | None = None,
     ) -> Operations:
@@ -73,6 +82,7 @@ class Operations:
             ),
             campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may),
             deliveries=DeliveryOperations(deliveries, journal, clock=clock),
+            alerts=AlertOperations(alerts, journal, sinks=sinks, clock=clock),
             stages=StageOperations(reader, journal),
             database=DatabaseOperations(reader, keeper),
         )

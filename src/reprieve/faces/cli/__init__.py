@@ -10,7 +10,7 @@ import typer
 
 import reprieve
 from reprieve.errors import ReprieveError, StoreAddressError, StoreUnavailableError
-from reprieve.faces.cli import database, dead, deliveries, jobs, stages
+from reprieve.faces.cli import alerts, database, dead, deliveries, jobs, stages
 from reprieve.faces.cli.classify import classify
 from reprieve.faces.cli.common import complain
 from reprieve.faces.cli.submit import submit
@@ -31,6 +31,7 @@ app.command()(submit)
 app.add_typer(jobs.app)
 app.add_typer(dead.app)
 app.add_typer(deliveries.app)
+app.add_typer(alerts.app)
 app.add_typer(stages.app)
 app.add_typer(database.app)
 app.command()(classify)
