@@ -109,6 +109,21 @@ def test_members_that_cannot_be_replayed_any_more_are_left_out_and_counted(lab):
     assert lab.desk.do(lab.launching(campaign_id, 0, 5, 10)) == i.Launched(replayed=0, left_out=0), "nobody is left"
 
 
+def test_members_that_were_replayed_or_escalated_since_they_were_enlisted_are_left_out(lab):
+    """The remedy was for the failure that they had then, and by whoever had them then."""
+    a, b, c, d = dead(lab)
+    lab.remedy(c, LetterEvent.ESCALATE)
+    campaign_id = lab.campaign((a, b, c, d))
+    lab.replay(a)
+    run(lab, a, "bury", error_class="AUTH_DENIED", fingerprint="v1:2")
+    lab.remedy(b, LetterEvent.ESCALATE)
+    before = [lab.row(each) for each in (a, b)]
+    assert lab.desk.do(lab.launching(campaign_id, 0, 0, 10)) == i.Launched(replayed=2, left_out=2)
+    states = {letter_id: state for letter_id, state, _ in lab.members(campaign_id)}
+    assert states == {a: "left_out", b: "left_out", c: "replaying", d: "replaying"}, "c was so when it was enlisted"
+    assert [lab.row(each) for each in (a, b)] == before
+
+
 @pytest.mark.parametrize(("wave", "launched"), [(0, 0), (0, 2), (1, 1), (1, 0)])
 def test_a_launch_from_elsewhere_than_where_the_campaign_is_comes_too_late(lab, wave, launched):
     campaign_id = lab.campaign(dead(lab))

@@ -141,7 +141,8 @@ class Steer:
 class Launch:
     """Replay the next members of a running campaign, if it is where the caller believes.
 
-    Members that can no longer be replayed are left out; the answer counts them too. Two who launch at once: one is answered None.
+    Members that can no longer be replayed are left out, and so are those that were replayed or escalated since they were enlisted;
+    the answer counts them too. Two who launch at once: one is answered None.
     """
 
     campaign_id: int

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
+    from reprieve.adapters.sql.dead_letters.campaigning import Enlisted
     from reprieve.adapters.sql.postgres.link import Cursor
     from reprieve.adapters.sql.words import Talk, Words
 
@@ -47,7 +48,8 @@ def apply(words: Words, intents: Sequence[i.LetterIntent], *, again: bool) -> Ta
     letters = (yield from burying.letters_of(words, mine)) if mine else []
     members = yield from _members(words, others)
     named = (letter_id for each in others for letter_id in _named(each))
-    held = yield from _hold(words, frozenset([*letters, *named, *chain(*members.values())]))
+    turns = (member.letter_id for member in chain(*members.values()))
+    held = yield from _hold(words, frozenset([*letters, *named, *turns]))
     hand = Hand(words=words, tally=tally, held=held, again=again)
     written = (yield from burying.bury(words, mine, letters, tally)) if mine else {}
     if again and len(mine) < len(burials):
@@ -68,7 +70,7 @@ def _named(intent: Other) -> Sequence[int]:
     return intent.letters if isinstance(intent, i.Remedy | i.Replay) else ()
 
 
-def _members(words: Words, others: Sequence[Other]) -> Talk[dict[i.Launch, list[int]]]:
+def _members(words: Words, others: Sequence[Other]) -> Talk[dict[i.Launch, list[Enlisted]]]:
     """Hold the campaigns that are to change; whose turn it is in those that are launched, one launch for each campaign."""
     steered = {each.campaign_id for each in others if isinstance(each, i.Enlist | i.Steer | i.Launch)}
     if steered:
@@ -87,7 +89,7 @@ def _hold(words: Words, letters: frozenset[int]) -> Talk[frozenset[int]]:
     return frozenset([row[0] for row in (yield Ask(_locked(words), {"ids": words.listed(letters)}))])
 
 
-def _other(hand: Hand, intent: Other, members: Mapping[i.Launch, list[int]]) -> Talk[Any]:
+def _other(hand: Hand, intent: Other, members: Mapping[i.Launch, list[Enlisted]]) -> Talk[Any]:
     answer: Any
     match intent:
         case i.Remedy():

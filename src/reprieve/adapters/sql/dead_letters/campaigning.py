@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from reprieve.adapters.sql.dead_letters.members import Members
+from reprieve.adapters.sql.dead_letters.remedying import look
 from reprieve.adapters.sql.dead_letters.replaying import Order, put_back
 from reprieve.adapters.sql.words import Ask, Put
 from reprieve.core.canary import CampaignState, MemberState
-from reprieve.core.lifecycle import LetterEvent
+from reprieve.core.lifecycle import LetterEvent, LetterState
 from reprieve.core.remedies import RootCause
 from reprieve.ports.intents import Launched, Step
 
@@ -48,10 +49,18 @@ def hold(words: Words, ids: Iterable[int]) -> Talk[None]:
         yield Ask(_locked(words), {"ids": words.listed(sorted(ids))})
 
 
-def next_members(words: Words, wanted: Launch) -> Talk[list[int]]:
+class Enlisted(NamedTuple):
+    """A member, and how its letter stood when it was written down."""
+
+    letter_id: int
+    replays: int
+    state: str | None
+
+
+def next_members(words: Words, wanted: Launch) -> Talk[list[Enlisted]]:
     """The letters whose turn it would be; only who holds the campaign can give it to them."""
     rows = yield Ask(_next(words), {"campaign": wanted.campaign_id, "count": wanted.count})
-    return [row[0] for row in rows]
+    return [Enlisted(*row) for row in rows]
 
 
 def gather(hand: Hand, wanted: Gather) -> Talk[int]:
@@ -105,7 +114,7 @@ def steer(hand: Hand, wanted: Steer) -> Talk[bool]:
     return hand.again and bool((yield Ask(_steered(words), values)))
 
 
-def launch(hand: Hand, wanted: Launch, members: Sequence[int] | None) -> Talk[Launched | None]:
+def launch(hand: Hand, wanted: Launch, members: Sequence[Enlisted] | None) -> Talk[Launched | None]:
     """Give these members their turn, if the campaign is where the caller believes; None: another launch gives it to them."""
     words = hand.words
     campaign = yield from _campaign(words, wanted.campaign_id)
@@ -121,14 +130,29 @@ def launch(hand: Hand, wanted: Launch, members: Sequence[int] | None) -> Talk[La
         steps=_read(campaign.steps), actor=campaign.created_by, now=wanted.now, restart=bool(campaign.restart),
         stage=campaign.stage, campaign_id=wanted.campaign_id,
     )  # fmt: skip
-    refused = yield from put_back(hand, members, order)
+    fit = yield from _unchanged(hand, members)
+    refused = yield from put_back(hand, fit, order)
+    replayed = {letter_id for letter_id in fit if letter_id not in refused}
     turns = Members()
-    for letter_id in members:
-        state = MemberState.LEFT_OUT if letter_id in refused else MemberState.REPLAYING
-        turns.add(wanted.campaign_id, letter_id, state)
+    for each in members:
+        state = MemberState.REPLAYING if each.letter_id in replayed else MemberState.LEFT_OUT
+        turns.add(wanted.campaign_id, each.letter_id, state)
     yield from turns.write(words, wave=wanted.wave)
     yield Ask(_count(words), {"campaign": wanted.campaign_id, "count": len(members)})
-    return Launched(replayed=len(members) - len(refused), left_out=len(refused))
+    return Launched(replayed=len(replayed), left_out=len(members) - len(replayed))
+
+
+def _unchanged(hand: Hand, members: Sequence[Enlisted]) -> Talk[list[int]]:
+    """Those that nobody has replayed or handed to engineering since: what they fail with now may be something else."""
+    found = yield from look(hand, [each.letter_id for each in members])
+    escalated = LetterState.ESCALATED
+    return [
+        each.letter_id
+        for each in members
+        if (letter := found.get(each.letter_id)) is not None
+        and letter.replays == each.replays
+        and (letter.state is not escalated or each.state == escalated)
+    ]
 
 
 def _launched_before(words: Words, wanted: Launch, campaign: Campaign) -> Talk[Launched | None]:
@@ -179,7 +203,8 @@ def _find(words: Words) -> str:
 @cache
 def _next(words: Words) -> str:
     return f"""
-    SELECT letter_id FROM campaign_members WHERE campaign_id = {words.value("campaign", "bigint")} AND state = 'waiting'
+    SELECT letter_id, replays, enlisted_as FROM campaign_members
+    WHERE campaign_id = {words.value("campaign", "bigint")} AND state = 'waiting'
     ORDER BY place LIMIT {words.value("count", "bigint")}
     """  # noqa: S608 - assembled from constants
 
@@ -217,7 +242,9 @@ def _last_place(words: Words) -> str:
 def _enlist(words: Words) -> str:
     given = words.each(campaign_id="bigint", letter_id="bigint", place="integer")
     return f"""
-    INSERT INTO campaign_members (campaign_id, letter_id, place) SELECT campaign_id, letter_id, place FROM {given}
+    INSERT INTO campaign_members (campaign_id, letter_id, place, replays, enlisted_as)
+    SELECT given.campaign_id, given.letter_id, given.place, COALESCE(letter.replays, 0), letter.state
+    FROM {given} LEFT JOIN dead_letters letter ON letter.id = given.letter_id
     """  # noqa: S608 - assembled from constants
 
 

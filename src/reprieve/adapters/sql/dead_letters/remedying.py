@@ -30,6 +30,7 @@ class Letter(NamedTuple):
     state: LetterState
     group_id: int
     job_id: int
+    replays: int
 
 
 class Judged(NamedTuple):
@@ -146,7 +147,7 @@ def settle(hand: Hand, wanted: Settle) -> Talk[int]:
 
 @cache
 def _look(words: Words) -> str:
-    return f"SELECT id, state, group_id, job_id FROM dead_letters WHERE id {words.among('ids')}"  # noqa: S608 - constants
+    return f"SELECT id, state, group_id, job_id, replays FROM dead_letters WHERE id {words.among('ids')}"  # noqa: S608 - constants
 
 
 # What somebody else has locked is being settled, or buried again, by them.

@@ -146,6 +146,8 @@ campaign_members = Table(
     Column("place", Integer, nullable=False),
     Column("state", Text, nullable=False, server_default=text("'waiting'")),
     Column("wave", Integer),
+    Column("replays", Integer, nullable=False, server_default=text("0")),
+    Column("enlisted_as", Text),
     CheckConstraint("state IN ('waiting', 'replaying', 'confirmed', 'returned', 'failed', 'left_out')", name="state_is_known"),
     CheckConstraint("(state = 'waiting') = (wave IS NULL)", name="waiting_for_a_wave"),
     Index("ix_campaign_members_next", "campaign_id", "state", "place"),

@@ -155,6 +155,8 @@ _TABLES: Final = (
         place INTEGER NOT NULL,
         state TEXT NOT NULL DEFAULT 'waiting',
         wave INTEGER,
+        replays INTEGER NOT NULL DEFAULT 0,
+        enlisted_as TEXT,
         CONSTRAINT pk_campaign_members PRIMARY KEY (campaign_id, letter_id),
         CONSTRAINT ck_campaign_members_state_is_known
             CHECK (state IN ('waiting', 'replaying', 'confirmed', 'returned', 'failed', 'left_out')),
