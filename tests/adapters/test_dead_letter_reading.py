@@ -374,7 +374,7 @@ def members(rows, number, *told):
 def test_a_campaign_is_told_with_what_became_of_its_members(reader, rows):
     campaign(rows, 1)
     members(rows, 1, ("confirmed", 0), ("replaying", 1), ("returned", 1), ("waiting", None), ("waiting", None))
-    campaign(rows, 2)
+    campaign(rows, 2, fingerprint="v1:b")
     members(rows, 2, ("failed", 1))
     found = reader.campaign(1)
     assert (found.campaign_id, found.state, found.fingerprint) == (1, CampaignState.RUNNING, "v1:a")
@@ -390,7 +390,7 @@ def test_a_campaign_is_told_with_what_became_of_its_members(reader, rows):
 
 def test_campaigns_come_the_newest_first_and_by_state(reader, rows):
     for number, state in enumerate(("done", "running", "paused", "running"), 1):
-        campaign(rows, number, state)
+        campaign(rows, number, state, fingerprint=f"v1:{number}")
     assert [each.campaign_id for each in reader.campaigns()] == [4, 3, 2, 1]
     running = reader.campaigns(states=frozenset({CampaignState.RUNNING}))
     assert [each.campaign_id for each in running] == [4, 2]

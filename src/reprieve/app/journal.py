@@ -122,7 +122,7 @@ class Journal:
     @overload
     def ask(
         self,
-        intent: i.Register | i.Wake | i.Settle | i.Gather | i.Enlist | i.WakeDelivered,
+        intent: i.Register | i.Wake | i.Settle | i.Enlist | i.WakeDelivered,
         *,
         patience: float | None = None,
     ) -> Future[int]: ...
@@ -140,6 +140,8 @@ class Journal:
     def ask(self, intent: i.Reset, *, patience: float | None = None) -> Future[i.WasReset]: ...
     @overload
     def ask(self, intent: i.Rule, *, patience: float | None = None) -> Future[i.Ruled]: ...
+    @overload
+    def ask(self, intent: i.Gather, *, patience: float | None = None) -> Future[int | None]: ...
     @overload
     def ask(self, intent: i.Launch, *, patience: float | None = None) -> Future[i.Launched | None]: ...
     @overload

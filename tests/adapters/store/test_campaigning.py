@@ -43,6 +43,19 @@ def test_a_campaign_begins_by_gathering(lab):
     assert (row["restart"], row["stage"], row["fingerprint"], row["reason"]) == (True, "llm", "v1:1", "")
 
 
+def test_a_group_has_one_campaign_that_is_not_over(lab):
+    first = lab.desk.do(lab.gathering())
+    for before, after in [(GATHERING, RUNNING), (RUNNING, PAUSED), (PAUSED, RUNNING)]:
+        rows = lab.desk.rows("campaigns")
+        assert lab.desk.do(lab.gathering(actor="bob")) is None
+        assert lab.desk.rows("campaigns") == rows
+        lab.desk.do(lab.steering(first, before, after))
+    assert lab.desk.do(lab.gathering(fingerprint="v1:2")) is not None
+    assert None not in lab.desk.batch(lab.gathering(fingerprint=None), lab.gathering(fingerprint=None, actor="bob"))
+    lab.desk.do(lab.steering(first, RUNNING, STOPPED))
+    assert lab.desk.do(lab.gathering(actor="bob")) not in {None, first}
+
+
 def test_members_are_written_down_in_their_order_and_once(lab):
     campaign_id = lab.desk.do(lab.gathering())
     assert lab.desk.do(i.Enlist(campaign_id=campaign_id, letters=(5, 3, 9))) == 3
@@ -194,6 +207,7 @@ def test_what_happens_to_a_letter_after_its_campaign_is_not_the_campaigns(lab):
     lab.replay(letter_id)
     assert lab.row(letter_id)["campaign_id"] is None
     run(lab, letter_id, "bury")
+    lab.desk.do(lab.steering(first, RUNNING, STOPPED))
     second = lab.campaign((letter_id,), now=NOW + 60)
     lab.desk.do(lab.launching(second, 0, 0, 1, now=NOW + 61))
     run(lab, letter_id)

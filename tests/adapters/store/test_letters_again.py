@@ -126,9 +126,9 @@ def test_a_skip_is_not_taken_for_a_death(lab):
 
 def test_a_campaign_that_was_begun_is_that_campaign(lab):
     first = is_done_once(lab.desk, lab.gathering())
-    assert is_done_now(lab.desk, lab.gathering(now=NOW + 12)) != first
-    assert is_done_now(lab.desk, lab.gathering(selection="{}")) != first
-    assert is_done_now(lab.desk, lab.gathering(actor="bob")) != first
+    assert is_done_now(lab.desk, lab.gathering(fingerprint=None, now=NOW + 12)) != first
+    assert is_done_now(lab.desk, lab.gathering(fingerprint=None, selection="{}")) != first
+    assert is_done_now(lab.desk, lab.gathering(fingerprint=None, actor="bob")) != first
 
 
 def test_members_that_were_enlisted_are_counted_as_new(lab):

@@ -126,6 +126,20 @@ def test_one_group_has_one_campaign_at_a_time(store_url):
     on_a_lab(store_url, main)
 
 
+def test_of_two_who_start_a_campaign_over_one_group_at_once_one_does(store_url):
+    async def main(lab):
+        fingerprint = await lab.bury(2)
+        starts = (lab.campaigns.start(fingerprint, actor=actor, **ALL_STEPS) for actor in ("ada", "bob"))
+        started = await asyncio.gather(*starts, return_exceptions=True)
+        (refused,) = [each for each in started if isinstance(each, RefusedError)]
+        assert "campaign 1 over this group is" in str(refused)
+        assert [each["state"] for each in lab.rows("campaigns")] == ["running"]
+        await lab.work()
+        assert lab.replays() == {1: 1, 2: 1}
+
+    on_a_lab(store_url, main)
+
+
 def test_a_filter_chooses_members_too(store_url):
     async def main(lab):
         await lab.bury(3)

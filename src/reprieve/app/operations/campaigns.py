@@ -152,6 +152,9 @@ class CampaignOperations:
             steps=plan.steps, waves=waves, rate=rate, restart=restart, stage=stage,
         )  # fmt: skip
         campaign_id = await journal.ask(gather, patience=PATIENCE)
+        if campaign_id is None:  # somebody was faster
+            await self._refuse_another(wanted.fingerprint)
+            raise RefusedError("another campaign over this group has just ended: look what it has done, then start")
         await self._enlist(journal, campaign_id, members, actor, tell)
         row = await self._known(campaign_id)
         AUDIT.info("%s started campaign %d over %d dead letters", actor, campaign_id, sum(row.members.values()))

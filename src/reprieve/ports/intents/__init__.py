@@ -243,7 +243,8 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     **dict.fromkeys((Raise, Weigh), Raised),
     Resolve: Resolved,
     TakeNotices: NoticesTaken,
-    **dict.fromkeys((Register, Wake, Settle, Gather, Enlist, WakeDelivered), int),
+    Gather: (int, type(None)),
+    **dict.fromkeys((Register, Wake, Settle, Enlist, WakeDelivered), int),
     **dict.fromkeys((Pause, Resume, Hold, Close, Probe, GiveBack, Leave, Lost, Steer, Acknowledge), bool),
     **dict.fromkeys(
         (

@@ -99,7 +99,7 @@ class Settle:
 
 @value
 class Gather:
-    """Begin a campaign, which is gathering; answered by its id."""
+    """Begin a campaign, which is gathering; answered by its id, or None where another one over this group is not over."""
 
     actor: str
     now: float

@@ -63,8 +63,8 @@ def next_members(words: Words, wanted: Launch) -> Talk[list[Enlisted]]:
     return [Enlisted(*row) for row in rows]
 
 
-def gather(hand: Hand, wanted: Gather) -> Talk[int]:
-    """Begin a campaign; its id."""
+def gather(hand: Hand, wanted: Gather) -> Talk[int | None]:
+    """Begin a campaign; its id, or None where another one over this group is not over."""
     words = hand.words
     values: dict[str, Any] = {
         "state": CampaignState.GATHERING.value, "selection": wanted.selection, "fingerprint": wanted.fingerprint,
@@ -76,8 +76,8 @@ def gather(hand: Hand, wanted: Gather) -> Talk[int]:
         rows = yield Ask(_gathered(words), {name: values[name] for name in ("created_by", "created_at", "selection")})
         if rows:
             return int(rows[0][0])
-    ((campaign_id,),) = yield Ask(_gather(words), values)
-    return int(campaign_id)
+    made = yield Ask(_gather(words), values)
+    return int(made[0][0]) if made else None
 
 
 def enlist(hand: Hand, wanted: Enlist) -> Talk[int]:
@@ -212,7 +212,7 @@ def _next(words: Words) -> str:
 @cache
 def _gather(words: Words) -> str:
     values = ", ".join(words.value(name, kind) for name, kind in _GATHERED.items())
-    return f"INSERT INTO campaigns ({', '.join(_GATHERED)}) VALUES ({values}) RETURNING id"  # noqa: S608 - constants
+    return f"INSERT INTO campaigns ({', '.join(_GATHERED)}) VALUES ({values}) ON CONFLICT DO NOTHING RETURNING id"  # noqa: S608 - constants
 
 
 @cache

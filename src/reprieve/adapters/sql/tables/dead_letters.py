@@ -22,6 +22,8 @@ from sqlalchemy import (
 
 from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata
 
+_OPEN = text("state IN ('gathering', 'running', 'paused')")
+
 dead_letters = Table(
     "dead_letters", metadata,
     Column("id", Id, primary_key=True, autoincrement=True),
@@ -135,6 +137,7 @@ campaigns = Table(
     Column("launched", Integer, nullable=False, server_default=text("0")),
     Column("wave_at", Moment, nullable=False),
     CheckConstraint("state IN ('gathering', 'running', 'paused', 'stopped', 'cancelled', 'done')", name="state_is_known"),
+    Index("ix_campaigns_of_a_group", "fingerprint", unique=True, postgresql_where=_OPEN, sqlite_where=_OPEN),
     Index("ix_campaigns_running", "id", postgresql_where=text("state = 'running'"), sqlite_where=text("state = 'running'")),
     sqlite_autoincrement=True,
 )  # fmt: skip

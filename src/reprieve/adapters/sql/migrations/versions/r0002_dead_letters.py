@@ -149,6 +149,10 @@ _TABLES: Final = (
     """,
     "CREATE INDEX ix_campaigns_running ON campaigns (id) WHERE state = 'running'",
     """
+    CREATE UNIQUE INDEX ix_campaigns_of_a_group ON campaigns (fingerprint)
+    WHERE state IN ('gathering', 'running', 'paused')
+    """,
+    """
     CREATE TABLE campaign_members (
         campaign_id BIGINT NOT NULL,
         letter_id BIGINT NOT NULL,
