@@ -129,6 +129,9 @@ def test_a_campaign_is_detached_paused_resumed_and_cancelled(orders):
     assert "next: watch it: reprieve dead campaigns watch 1" in orders("campaigns", "resume", 1).out
     cancelled = orders("campaigns", "cancel", 1, "--reason", "rolled back")
     assert "rolled back" in cancelled.out
+    steered = [(each["actor"], each["state"]) for each in orders("campaigns", "show", 1, "--json").json["history"]]
+    assert ("eve", "paused") in steered, "who did it is not lost with the next change"
+    assert "lunch" in orders("campaigns", "show", 1).out
     watched = orders("campaigns", "watch", 1)
     assert watched.code == 1
     assert "campaign 1 is cancelled: rolled back" in watched.out

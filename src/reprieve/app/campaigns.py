@@ -231,7 +231,7 @@ class Steward:
 
     async def _steer(self, row: CampaignRow, state: CampaignState, reason: str, *, wave: int | None = None) -> bool:
         steer = Steer(
-            campaign_id=row.campaign_id, expects=(CampaignState.RUNNING,), state=state, actor=ACTOR, reason=reason,
+            campaign_id=row.campaign_id, fence=row.fence, expects=(CampaignState.RUNNING,), state=state, actor=ACTOR, reason=reason,
             now=self._time.now(), wave=wave,
         )  # fmt: skip
         done = await (await self._journal()).ask(steer)

@@ -211,9 +211,22 @@ class CampaignRow:
     wave_at: float
     """When this wave began."""
     rate: float | None
+    fence: int
+    """How often it has been steered."""
     members: Mapping[MemberState, int]
     in_wave: Mapping[MemberState, int]
     """The members of the wave it is at; those that wait have none yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignEntry:
+    """One thing that was done with a campaign: by whom, what it was then, and why."""
+
+    at: float
+    actor: str
+    state: CampaignState
+    wave: int
+    reason: str
 
 
 class DeadLetterReader(Protocol):
@@ -261,6 +274,10 @@ class DeadLetterReader(Protocol):
 
     def campaign(self, campaign_id: int) -> CampaignRow | None:
         """One."""
+        ...
+
+    def campaign_history(self, campaign_id: int) -> Sequence[CampaignEntry]:
+        """Who steered it since it began, the oldest first."""
         ...
 
 

@@ -170,6 +170,7 @@ def test_a_launch_in_the_batch_that_pauses_its_campaign_follows_the_order_of_say
     pause = lab.steering(campaign_id, RUNNING, PAUSED)
     assert lab.desk.batch(lab.launching(campaign_id, 0, 0, 1), pause) == [i.Launched(replayed=1, left_out=0), True]
     lab.desk.do(lab.steering(campaign_id, PAUSED, RUNNING))
+    pause = lab.steering(campaign_id, RUNNING, PAUSED)
     assert lab.desk.batch(pause, lab.launching(campaign_id, 0, 1, 1)) == [True, None]
 
 
@@ -234,7 +235,7 @@ def test_a_campaign_changes_its_state_only_where_it_is_expected(lab):
     assert lab.desk.do(lab.steering(404, RUNNING, PAUSED)) is False
     assert lab.desk.everything() == before
     several = i.Steer(
-        campaign_id=campaign_id, expects=(PAUSED, RUNNING), state=STOPPED, actor="reprieve", reason="it came back", now=NOW + 70
+        campaign_id=campaign_id, fence=1, expects=(PAUSED, RUNNING), state=STOPPED, actor="reprieve", reason="it came back", now=NOW + 70
     )  # fmt: skip
     assert lab.desk.do(several) is True
     row = lab.desk.row("campaigns", id=campaign_id)
@@ -261,6 +262,8 @@ def test_of_two_who_widen_a_campaign_one_does(lab):
     assert lab.desk.do(lab.steering(campaign_id, RUNNING, RUNNING, wave=1, now=NOW + 80)) is True
     lab.desk.do(lab.launching(campaign_id, 1, 0, 2))
     before = lab.desk.everything()
+    late = lab.steering(campaign_id, RUNNING, RUNNING, wave=1, now=NOW + 81, actor="bob", fence=1)
+    assert lab.desk.do(late) is False
     assert lab.desk.do(lab.steering(campaign_id, RUNNING, RUNNING, wave=1, now=NOW + 81, actor="bob")) is False
     assert lab.desk.do(lab.steering(campaign_id, RUNNING, RUNNING, wave=0, now=NOW + 81, actor="bob")) is False
     assert lab.desk.everything() == before
@@ -273,3 +276,17 @@ def test_who_resumes_a_campaign_leaves_its_wave_as_it_was(lab):
     lab.desk.do(lab.steering(campaign_id, PAUSED, RUNNING))
     row = lab.desk.row("campaigns", id=campaign_id)
     assert (row["wave"], row["launched"]) == (0, 1)
+
+
+def test_every_change_of_a_campaign_is_kept_with_who_did_it_and_why(lab):
+    campaign_id = lab.campaign(dead(lab, "a"))
+    lab.desk.do(lab.steering(campaign_id, RUNNING, PAUSED, actor="bob", reason="lunch", now=NOW + 81))
+    lab.desk.do(lab.steering(campaign_id, PAUSED, RUNNING, actor="eve", reason="coffee", now=NOW + 82))
+    lab.desk.do(lab.steering(campaign_id, RUNNING, RUNNING, actor="reprieve", reason="on", wave=1, now=NOW + 83))
+    names = ("fence", "actor", "state", "wave", "reason", "at")
+    assert [tuple(row[name] for name in names) for row in lab.desk.rows("campaign_history")] == [
+        (1, "ann", "running", 0, "so it is", NOW + 12),
+        (2, "bob", "paused", 0, "lunch", NOW + 81),
+        (3, "eve", "running", 0, "coffee", NOW + 82),
+        (4, "reprieve", "running", 1, "on", NOW + 83),
+    ]

@@ -145,8 +145,19 @@ def test_a_campaign_that_was_steered(lab, wave):
     state = CampaignState.PAUSED if wave is None else RUNNING
     said = lab.steering(campaign_id, RUNNING, state, wave=wave, now=NOW + 80)
     assert is_done_once(lab.desk, said) is True
-    other = lab.steering(campaign_id, RUNNING, state, wave=wave, now=NOW + 81)
+    other = lab.steering(campaign_id, RUNNING, state, wave=wave, now=NOW + 81, fence=1)
     assert lab.desk.do(other, again=True) is False, "somebody else's"
+
+
+def test_a_campaign_that_was_paused_and_resumed_by_somebody_else_stays_resumed(lab):
+    campaign_id = lab.campaign((lab.dead(),))
+    pause = lab.steering(campaign_id, RUNNING, CampaignState.PAUSED, now=NOW + 80)
+    lab.desk.do(pause)
+    lab.desk.do(lab.steering(campaign_id, CampaignState.PAUSED, RUNNING, actor="bob", now=NOW + 81))
+    before = lab.desk.everything()
+    assert lab.desk.do(pause, again=True) is True, "it was done, before bob"
+    assert lab.desk.do(pause) is False
+    assert lab.desk.everything() == before
 
 
 def test_a_launch(lab):

@@ -222,6 +222,12 @@ def test_a_paused_campaign_launches_nothing_until_it_is_resumed(store_url):
         await lab.work()
         row = await lab.campaigns.show(campaign)
         assert (row.state, summary(row)) == (DONE, {"confirmed": 10})
+        by_hand = [each for each in await lab.campaigns.history(campaign) if each.actor != "reprieve"]
+        assert [(each.actor, each.state.value, each.reason) for each in by_hand] == [
+            ("ada", "running", ""),
+            ("eve", "paused", "the provider asks us to wait"),
+            ("eve", "running", ""),
+        ]
 
     on_a_lab(store_url, main)
 

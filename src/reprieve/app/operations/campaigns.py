@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from reprieve.app.operations.settling import Settler
     from reprieve.core.remedies import RootCause
     from reprieve.ports.clock import Clock
-    from reprieve.ports.dead_letters import CampaignRow, DeadLetterReader
+    from reprieve.ports.dead_letters import CampaignEntry, CampaignRow, DeadLetterReader
 
     Tell = Callable[[int], None]
     """Hears how many members have been written down so far."""
@@ -101,6 +101,11 @@ class CampaignOperations:
         """One, with what has become of its members so far."""
         await self._settle()
         return await self._known(campaign_id)
+
+    async def history(self, campaign_id: int) -> Sequence[CampaignEntry]:
+        """Who let it run, paused, resumed or ended it, and why; the oldest first."""
+        await self._known(campaign_id)
+        return await asyncio.to_thread(self._letters.campaign_history, campaign_id)
 
     async def watch(self, campaign_id: int, *, interval: float = 1.0) -> AsyncIterator[CampaignRow]:
         """The same again and again, until the campaign is over."""
@@ -184,17 +189,17 @@ class CampaignOperations:
 
     async def _steer(self, campaign_id: int, event: CampaignEvent, actor: str, reason: str) -> CampaignRow:
         actor, reason = actor_of(actor), reason_of(reason)
+        journal = await self._journal()
         row = await self._known(campaign_id)
-        after = CAMPAIGN_TRANSITIONS.get((row.state, event))
-        if after is not None:
-            expects = tuple(state for (state, each), to in CAMPAIGN_TRANSITIONS.items() if (each, to) == (event, after))
-            journal = await self._journal()
-            now = await journal.store.now()
-            steer = Steer(campaign_id=campaign_id, expects=expects, state=after, actor=actor, reason=reason, now=now)
+        while (after := CAMPAIGN_TRANSITIONS.get((row.state, event))) is not None:
+            steer = Steer(
+                campaign_id=campaign_id, fence=row.fence, expects=(row.state,), state=after, actor=actor, reason=reason,
+                now=await journal.store.now(),
+            )  # fmt: skip
             if await journal.ask(steer, patience=PATIENCE):
                 AUDIT.info("%s: %s of campaign %d", actor, event, campaign_id)
                 return await self._known(campaign_id)
-            row = await self._known(campaign_id)  # somebody was faster
+            row = await self._known(campaign_id)  # somebody was faster, perhaps with the next wave
         why = f", since {row.reason}" if row.state.over and row.reason else ""
         raise RefusedError(f"campaign {campaign_id} is {row.state}{why}: nothing to {event}")
 
@@ -246,7 +251,7 @@ class CampaignOperations:
 
     async def _set_off(self, journal: Journal, campaign_id: int, state: CampaignState, actor: str, reason: str) -> None:
         steer = Steer(
-            campaign_id=campaign_id, expects=(CampaignState.GATHERING,), state=state, actor=actor, reason=reason,
+            campaign_id=campaign_id, fence=0, expects=(CampaignState.GATHERING,), state=state, actor=actor, reason=reason,
             now=await journal.store.now(),
         )  # fmt: skip
         await journal.ask(steer, patience=PATIENCE)

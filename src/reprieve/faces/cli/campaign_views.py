@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from reprieve.ports.dead_letters import CampaignRow
+    from reprieve.ports.dead_letters import CampaignEntry, CampaignRow
 
 _WINDOW: Final = 10
 """Looks over which the rate is taken."""
@@ -68,8 +68,8 @@ def list_table(rows: Sequence[CampaignRow], now: float) -> Table:
     )  # fmt: skip
 
 
-def detail(row: CampaignRow, now: float) -> RenderableType:
-    """One, whole, with what comes next."""
+def detail(row: CampaignRow, now: float, history: Sequence[CampaignEntry] = ()) -> RenderableType:
+    """One, whole, with who steered it and what comes next."""
     reason = Text(plain(row.reason), style=_STATES.get(row.state, ""))
     known = facts(
         [
@@ -86,7 +86,9 @@ def detail(row: CampaignRow, now: float) -> RenderableType:
             *((f"  {word}", _number(row, state)) for state, (word, _) in _MEMBERS.items()),
         ]
     )
-    return Group(known, Text(), Text(f"next: {next_step(row)}"))
+    entries = ((when(each.at, now), each.actor, each.state.value, plain(each.reason)) for each in history)
+    steered: list[RenderableType] = [Text(), table(("when", "by", "state", "why"), entries)] if history else []
+    return Group(known, *steered, Text(), Text(f"next: {next_step(row)}"))
 
 
 def next_step(row: CampaignRow) -> str:

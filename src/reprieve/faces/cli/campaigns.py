@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -21,11 +21,11 @@ from reprieve.faces.cli.common import DEFAULT_URL, Actor, AsJson, Reason, Url, a
 from reprieve.faces.cli.rendering import console, count, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from reprieve.app.operations import Operations
     from reprieve.app.operations.campaigns import Started
-    from reprieve.ports.dead_letters import CampaignRow
+    from reprieve.ports.dead_letters import CampaignEntry, CampaignRow
 
 app = typer.Typer(
     name="campaigns",
@@ -66,12 +66,17 @@ def list_campaigns(
 
 @app.command()
 def show(campaign: CampaignId, *, as_json_: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show one campaign: how far it is, what became of its members, and what comes next.
+    """Show one campaign: how far it is, what became of its members, who steered it, and what comes next.
 
     Examples:
     reprieve dead campaigns show 3
     """
-    _show(operate(url, lambda operations: operations.campaigns.show(campaign)), as_json_=as_json_)
+
+    async def task(operations: Operations) -> tuple[CampaignRow, Sequence[CampaignEntry]]:
+        return await operations.campaigns.show(campaign), await operations.campaigns.history(campaign)
+
+    row, history = operate(url, task)
+    _show(row, history, as_json_=as_json_)
 
 
 @app.command()
@@ -248,8 +253,8 @@ def _shown(*, as_json_: bool) -> Iterator[Callable[[Seen], None]]:
             yield lambda seen: live.update(picture(seen), refresh=True)
 
 
-def _show(row: CampaignRow, *, as_json_: bool) -> None:
+def _show(row: CampaignRow, history: Sequence[CampaignEntry] = (), *, as_json_: bool) -> None:
     if as_json_:
-        say_json(as_json(row))
+        say_json(as_json(row) | ({"history": [asdict(entry) for entry in history]} if history else {}))
     else:
-        console().print(detail(row, time.time()))
+        console().print(detail(row, time.time(), history))

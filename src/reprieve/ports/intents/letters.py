@@ -125,9 +125,11 @@ class Enlist:
 
 @value
 class Steer:
-    """Change a campaign's state, if it has one of these; answered by whether it had."""
+    """Change a campaign's state, if it is as it was seen, in one of these; answered by whether it was. Each leaves an entry."""
 
     campaign_id: int
+    fence: int
+    """How often it had been steered when it was seen; it moves on by one."""
     expects: tuple[CampaignState, ...]
     state: CampaignState
     actor: str

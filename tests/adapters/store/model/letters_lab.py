@@ -104,7 +104,13 @@ class Letters:
         return i.Gather(**(defaults | values))
 
     def steering(self, campaign_id: int, before: CampaignState, after: CampaignState, **values: Any) -> i.Steer:
-        defaults = {"actor": "ann", "reason": "so it is", "now": NOW + 12}
+        seen = self.desk.row("campaigns", id=campaign_id)
+        defaults = {
+            "actor": "ann",
+            "reason": "so it is",
+            "now": NOW + 12,
+            "fence": 0 if seen is None else seen["fence"],
+        }
         return i.Steer(campaign_id=campaign_id, expects=(before,), state=after, **(defaults | values))
 
     def launching(self, campaign_id: int, wave: int, launched: int, count: int, **values: Any) -> i.Launch:

@@ -102,16 +102,19 @@ def enlist(hand: Hand, wanted: Enlist) -> Talk[int]:
 
 
 def steer(hand: Hand, wanted: Steer) -> Talk[bool]:
-    """Change a campaign's state, or take it to its next wave; whether it was as expected."""
+    """Change a campaign's state, or take it to its next wave; whether it was as it had been seen."""
     words = hand.words
     values = {
-        "campaign": wanted.campaign_id, "state": wanted.state.value, "actor": wanted.actor, "reason": wanted.reason,
-        "now": wanted.now, "wave": wanted.wave,
+        "campaign": wanted.campaign_id, "fence": wanted.fence, "state": wanted.state.value, "actor": wanted.actor,
+        "reason": wanted.reason, "now": wanted.now,
     }  # fmt: skip
-    expects = {f"expected_{state.name.lower()}": state in wanted.expects for state in CampaignState}
-    if (yield Ask(_steer(words), {**values, **expects})):
+    if hand.again and (yield Ask(_steered(words), values)):
         return True
-    return hand.again and bool((yield Ask(_steered(words), values)))
+    expects = {f"expected_{state.name.lower()}": state in wanted.expects for state in CampaignState}
+    if not (yield Ask(_steer(words), {**values, **expects, "wave": wanted.wave})):
+        return False
+    yield Ask(_steered_so(words), {"campaign": wanted.campaign_id})
+    return True
 
 
 def launch(hand: Hand, wanted: Launch, members: Sequence[Enlisted] | None) -> Talk[Launched | None]:
@@ -257,7 +260,7 @@ def _at_the_end(words: Words) -> str:
     """  # noqa: S608 - assembled from constants
 
 
-# Where the state stays what it is, only who takes the campaign forward changes anything: two who try do it once.
+# Only what is still as it was seen is changed: a word that comes late, or again, undoes nobody's.
 @cache
 def _steer(words: Words) -> str:
     wave, state, now = words.value("wave", "integer"), words.value("state"), words.value("now", "moment")
@@ -268,19 +271,28 @@ def _steer(words: Words) -> str:
     return f"""
     UPDATE campaigns SET state = {state}, changed_by = {words.value("actor")}, changed_at = {now}, reason = {words.value("reason")},
       launched = CASE WHEN {wave} IS NULL THEN launched ELSE 0 END, wave_at = CASE WHEN {wave} IS NULL THEN wave_at ELSE {now} END,
-      wave = COALESCE({wave}, wave)
-    WHERE id = {words.value("campaign", "bigint")} AND ({expected}) AND ({wave} IS NULL OR wave < {wave} OR state <> {state})
+      wave = COALESCE({wave}, wave), fence = fence + 1
+    WHERE id = {words.value("campaign", "bigint")} AND fence = {words.value("fence", "integer")} AND ({expected})
+      AND ({wave} IS NULL OR wave < {wave})
     RETURNING id
     """  # noqa: S608 - assembled from constants
 
 
 @cache
-def _steered(words: Words) -> str:
-    wave = words.value("wave", "integer")
+def _steered_so(words: Words) -> str:
     return f"""
-    SELECT id FROM campaigns WHERE id = {words.value("campaign", "bigint")} AND state = {words.value("state")}
-      AND changed_by = {words.value("actor")} AND changed_at = {words.value("now", "moment")} AND reason = {words.value("reason")}
-      AND ({wave} IS NULL OR wave = {wave})
+    INSERT INTO campaign_history (campaign_id, fence, at, actor, state, wave, reason)
+    SELECT id, fence, changed_at, changed_by, state, wave, reason FROM campaigns WHERE id = {words.value("campaign", "bigint")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _steered(words: Words) -> str:
+    return f"""
+    SELECT 1 FROM campaign_history
+    WHERE campaign_id = {words.value("campaign", "bigint")} AND fence = {words.value("fence", "integer")} + 1
+      AND state = {words.value("state")} AND actor = {words.value("actor")} AND at = {words.value("now", "moment")}
+      AND reason = {words.value("reason")}
     """  # noqa: S608 - assembled from constants
 
 

@@ -15,10 +15,17 @@ from reprieve.adapters.sql.dead_letters.groups import read_fingerprints, read_gr
 from reprieve.adapters.sql.dead_letters.pages import ROW, letter_row, read_page
 from reprieve.adapters.sql.deliveries.reading import read_unserved
 from reprieve.adapters.sql.engine import Database
-from reprieve.adapters.sql.tables import campaign_members, campaigns, dead_letter_history, dead_letters, jobs
+from reprieve.adapters.sql.tables import (
+    campaign_history,
+    campaign_members,
+    campaigns,
+    dead_letter_history,
+    dead_letters,
+    jobs,
+)
 from reprieve.core.canary import CampaignState, MemberState
 from reprieve.core.lifecycle import LetterState
-from reprieve.ports.dead_letters import CampaignRow, HistoryEntry, LetterDetail, Verification
+from reprieve.ports.dead_letters import CampaignEntry, CampaignRow, HistoryEntry, LetterDetail, Verification
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,6 +122,17 @@ class SqlDeadLetterReader:
         found = self._campaigns(select(campaigns).where(campaigns.c.id == campaign_id))
         return found[0] if found else None
 
+    def campaign_history(self, campaign_id: int) -> Sequence[CampaignEntry]:
+        """Who steered it since it began, the oldest first."""
+        of_campaign = select(campaign_history).where(campaign_history.c.campaign_id == campaign_id)
+        with self._database.transaction() as connection:
+            return [
+                CampaignEntry(
+                    at=row.at, actor=row.actor, state=CampaignState(row.state), wave=row.wave, reason=row.reason
+                )
+                for row in connection.execute(of_campaign.order_by(campaign_history.c.fence))
+            ]
+
     def _campaigns(self, wanted: Select[Any]) -> Sequence[CampaignRow]:
         with self._database.transaction() as connection:
             rows = connection.execute(wanted).all()
@@ -172,6 +190,7 @@ def _campaign(row: Any, members: Mapping[tuple[int | None, str], int]) -> Campai
         launched=row.launched,
         wave_at=row.wave_at,
         rate=row.rate,
+        fence=row.fence,
         members={each: _sum(members, each) for each in MemberState},
         in_wave={each: members.get((row.wave, each), 0) for each in MemberState},
     )

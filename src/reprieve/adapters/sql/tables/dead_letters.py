@@ -136,10 +136,23 @@ campaigns = Table(
     Column("wave", Integer, nullable=False, server_default=text("0")),
     Column("launched", Integer, nullable=False, server_default=text("0")),
     Column("wave_at", Moment, nullable=False),
+    Column("fence", Integer, nullable=False, server_default=text("0")),
     CheckConstraint("state IN ('gathering', 'running', 'paused', 'stopped', 'cancelled', 'done')", name="state_is_known"),
     Index("ix_campaigns_of_a_group", "fingerprint", unique=True, postgresql_where=_OPEN, sqlite_where=_OPEN),
     Index("ix_campaigns_running", "id", postgresql_where=text("state = 'running'"), sqlite_where=text("state = 'running'")),
     sqlite_autoincrement=True,
+)  # fmt: skip
+
+campaign_history = Table(
+    "campaign_history", metadata,
+    Column("campaign_id", BigInteger, primary_key=True),
+    Column("fence", Integer, primary_key=True),
+    Column("at", Moment, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("wave", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
 )  # fmt: skip
 
 campaign_members = Table(

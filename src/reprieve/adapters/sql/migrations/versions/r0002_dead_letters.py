@@ -143,6 +143,7 @@ _TABLES: Final = (
         wave INTEGER NOT NULL DEFAULT 0,
         launched INTEGER NOT NULL DEFAULT 0,
         wave_at {moment} NOT NULL,
+        fence INTEGER NOT NULL DEFAULT 0,
         CONSTRAINT ck_campaigns_state_is_known
             CHECK (state IN ('gathering', 'running', 'paused', 'stopped', 'cancelled', 'done'))
     )
@@ -151,6 +152,18 @@ _TABLES: Final = (
     """
     CREATE UNIQUE INDEX ix_campaigns_of_a_group ON campaigns (fingerprint)
     WHERE state IN ('gathering', 'running', 'paused')
+    """,
+    """
+    CREATE TABLE campaign_history (
+        campaign_id BIGINT NOT NULL,
+        fence INTEGER NOT NULL,
+        at {moment} NOT NULL,
+        actor TEXT NOT NULL,
+        state TEXT NOT NULL,
+        wave INTEGER NOT NULL,
+        reason TEXT NOT NULL,
+        CONSTRAINT pk_campaign_history PRIMARY KEY (campaign_id, fence)
+    ) {without_rowid}
     """,
     """
     CREATE TABLE campaign_members (
