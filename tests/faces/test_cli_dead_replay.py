@@ -13,8 +13,10 @@ import psycopg
 import pytest
 
 import reprieve
-from reprieve.errors import UsageError
+from reprieve.adapters.sql.sqlite import SqliteStore
+from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.faces.cli.editing import edited
+from reprieve.ports.intents import Replay
 
 GATES = ["--cause", "data", "--evidence", "INC-1: corrected", "--safe"]
 
@@ -229,3 +231,24 @@ def test_a_database_that_goes_away_while_a_replay_is_waited_for_is_waited_for_to
     assert (done.code, done.out.splitlines()[0]) == (0, "dead letter 1: job 1 succeeded"), done.err
     history = command("dead", "show", 1, "--json").json["history"]
     assert [entry["event"] for entry in history].count("replay") == 1
+
+
+def test_a_replay_of_which_the_answer_was_lost_is_not_asked_for_again(dead, monkeypatch):
+    """A worker may be quick, and the job dead again: another try would be another replay."""
+    apply = SqliteStore.apply
+
+    async def lost(store, intents, *, again=False):
+        answers = await apply(store, intents, again=again)
+        if any(isinstance(each, Replay) for each in intents):
+            raise StoreUnavailableError("the connection was lost", outcome_unknown=True)
+        return answers
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteStore, "apply", lost)
+        patch.setattr("reprieve.app.operations.dead_letters.PATIENCE", 0.1)
+        done = dead("replay", 1, "--override", "a drill")
+    assert done.code == 2
+    assert "trying again" not in done.err
+    assert "it may have been done, all or in part: look before you ask for it again" in done.err
+    shown = dead("show", 1, "--json").json
+    assert (shown["state"], shown["replays"]) == ("replaying", 1)

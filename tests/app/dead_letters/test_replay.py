@@ -8,9 +8,10 @@ import pytest
 from dead_shop import GATES, Order, opened
 
 import reprieve
+from reprieve.adapters.sql.sqlite import SqliteStore
 from reprieve.core.lifecycle import JobStatus, LetterState
-from reprieve.errors import PayloadError, RefusedError, UnknownNameError, UsageError
-from reprieve.ports.intents import Cancelled
+from reprieve.errors import PayloadError, RefusedError, StoreUnavailableError, UnknownNameError, UsageError
+from reprieve.ports.intents import Cancelled, Replay
 
 
 async def result(shop, letter):
@@ -297,3 +298,27 @@ def test_a_caller_who_runs_his_own_loop_raises_the_alert_too(store_url, caplog):
     asyncio.run(run())
     (alert,) = [record for record in caplog.records if record.name == "reprieve.alerts"]
     assert "job 1 of orders" in alert.getMessage()
+
+
+def test_a_store_that_goes_away_after_some_were_replayed_says_that_something_was_done(sqlite_url, monkeypatch):
+    """Whoever ran all of it again would replay the first ones twice."""
+    apply, said = SqliteStore.apply, []
+
+    async def gone(store, intents, *, again=False):
+        said.extend(each for each in intents if isinstance(each, Replay))
+        if len(said) > 1:
+            raise StoreUnavailableError("the disk is gone")
+        return await apply(store, intents, again=again)
+
+    async def run():
+        async with opened(sqlite_url) as shop:
+            first, second = await shop.bury(Order(1), Order(2))
+            await shop.letters.triage(second, "data", actor="ada")
+            with monkeypatch.context() as patch:
+                patch.setattr(SqliteStore, "apply", gone)
+                patch.setattr("reprieve.app.operations.dead_letters.PATIENCE", 0.1)
+                with pytest.raises(StoreUnavailableError, match="1 dead letters were dealt with before") as error:
+                    await shop.letters.replay([first, second], actor="ada", **GATES)
+            assert error.value.outcome_unknown
+
+    asyncio.run(run())

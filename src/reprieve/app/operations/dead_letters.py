@@ -203,22 +203,23 @@ class DeadLetterOperations:
         await self._settle()
         revision = None if pipeline is None else await self._revision(which, pipeline, payload)
         done = Tally(tell)
-        async for ids in self._select.chunks(which, BY_DEFAULT[LetterEvent.REPLAY]):
-            plans = Plans()
-            for letter_id, found in await asyncio.to_thread(self._details, ids):
-                plan = unknown(letter_id) if found is None else steps_of(found.row, words)
-                if isinstance(plan, Refused):
-                    plans.refuse(plan)
-                else:
-                    plans.add(letter_id, plan)
-            for steps, some in plans.steps.items():
-                journal = await self._journal()
-                intent = Replay(
-                    letters=tuple(some), steps=steps, actor=actor, now=await journal.store.now(), restart=restart, stage=stage,
-                    revision=revision,
-                )  # fmt: skip
-                done.add(await journal.ask(intent, patience=PATIENCE))
-            done.add(Remedied(applied=(), refused=tuple(plans.refused.values())))
+        with done.in_parts():
+            async for ids in self._select.chunks(which, BY_DEFAULT[LetterEvent.REPLAY]):
+                plans = Plans()
+                for letter_id, found in await asyncio.to_thread(self._details, ids):
+                    plan = unknown(letter_id) if found is None else steps_of(found.row, words)
+                    if isinstance(plan, Refused):
+                        plans.refuse(plan)
+                    else:
+                        plans.add(letter_id, plan)
+                for steps, some in plans.steps.items():
+                    journal = await self._journal()
+                    intent = Replay(
+                        letters=tuple(some), steps=steps, actor=actor, now=await journal.store.now(), restart=restart,
+                        stage=stage, revision=revision,
+                    )  # fmt: skip
+                    done.add(await journal.ask(intent, patience=PATIENCE))
+                done.add(Remedied(applied=(), refused=tuple(plans.refused.values())))
         return done.answer(which, actor, LetterEvent.REPLAY)
 
     async def verify(self, which: Which, *, actor: str, note: str = "", tell: Tell | None = None) -> Remedied:
@@ -258,8 +259,9 @@ class DeadLetterOperations:
         """Have the same steps taken by all of a selection."""
         actor, event, done = actor_of(actor), steps[-1].event, Tally(tell)
         await self._settle()
-        async for ids in self._select.chunks(which, BY_DEFAULT[event]):
-            done.add(with_next(await self._remedy(ids, steps, actor)))
+        with done.in_parts():
+            async for ids in self._select.chunks(which, BY_DEFAULT[event]):
+                done.add(with_next(await self._remedy(ids, steps, actor)))
         return done.answer(which, actor, event)
 
     async def _verified(
@@ -267,22 +269,23 @@ class DeadLetterOperations:
     ) -> Remedied:
         actor, done = actor_of(actor), Tally(tell)
         await self._settle()
-        async for ids in self._select.chunks(which, BY_DEFAULT[event]):
-            plans = Plans()
-            for letter_id, found in await asyncio.to_thread(self._verifications, ids):
-                if found is None:
-                    plans.refuse(unknown(letter_id))
-                    continue
-                row, verification = found
-                if verification.passed:
-                    plans.add(row.letter_id, (verified(verification), *closing))
-                    continue
-                plans.refuse(unverified(row, verification))
-                if event is LetterEvent.VERIFY:  # what was found wanting is on record, and refused all the same
-                    plans.add(row.letter_id, (verified(verification),))
-            for steps, some in plans.steps.items():
-                done.add(await self._remedy(tuple(some), steps, actor), besides=plans.refused)
-            done.add(Remedied(applied=(), refused=tuple(plans.refused.values())))
+        with done.in_parts():
+            async for ids in self._select.chunks(which, BY_DEFAULT[event]):
+                plans = Plans()
+                for letter_id, found in await asyncio.to_thread(self._verifications, ids):
+                    if found is None:
+                        plans.refuse(unknown(letter_id))
+                        continue
+                    row, verification = found
+                    if verification.passed:
+                        plans.add(row.letter_id, (verified(verification), *closing))
+                        continue
+                    plans.refuse(unverified(row, verification))
+                    if event is LetterEvent.VERIFY:  # what was found wanting is on record, and refused all the same
+                        plans.add(row.letter_id, (verified(verification),))
+                for steps, some in plans.steps.items():
+                    done.add(await self._remedy(tuple(some), steps, actor), besides=plans.refused)
+                done.add(Remedied(applied=(), refused=tuple(plans.refused.values())))
         return done.answer(which, actor, event)
 
     async def _remedy(self, ids: tuple[int, ...], steps: tuple[Step, ...], actor: str) -> Remedied:

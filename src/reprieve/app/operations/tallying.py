@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from reprieve.app.next_steps import next_step, next_step_of
 from reprieve.app.operations.asking import AUDIT
 from reprieve.core.lifecycle import LetterEvent
-from reprieve.errors import RefusedError
+from reprieve.errors import RefusedError, StoreUnavailableError
 from reprieve.ports.intents import Refused, Remedied, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from reprieve.app.operations.selecting import Which
     from reprieve.ports.dead_letters import LetterRow, Verification
@@ -56,6 +57,17 @@ class Tally:
         self.refused += [each for each in some.refused if each.letter_id not in besides]
         if self.tell is not None:
             self.tell(len(self.applied) + len(self.refused))
+
+    @contextmanager
+    def in_parts(self) -> Iterator[None]:
+        """While parts are dealt with one after another: if the store goes away after the first, something has been done."""
+        try:
+            yield
+        except StoreUnavailableError as error:
+            if not self.applied or error.outcome_unknown:
+                raise
+            done = f"{error}; {len(self.applied):,} dead letters were dealt with before"
+            raise StoreUnavailableError(done, outcome_unknown=True, held_up=error.held_up) from error
 
     def answer(self, which: Which, actor: str, event: LetterEvent) -> Remedied:
         """All of it; a single one that was refused is an error."""

@@ -56,6 +56,8 @@ def main() -> None:
         problem = str(error)
     except StoreUnavailableError as error:
         problem = f"System unavailable, try again later: {error}"
+        if error.outcome_unknown:
+            problem += "; it may have been done, all or in part: look before you ask for it again"
     except ReprieveError as error:
         problem = str(error)
     except Exception as error:  # nobody reads a stack at a prompt, and it may hold secrets

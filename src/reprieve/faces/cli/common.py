@@ -84,7 +84,10 @@ def run(task: Coroutine[object, object, T]) -> T:
 
 
 async def patiently(task: Callable[[], Awaitable[T]]) -> T:
-    """Do it; while the database is away, try again up to three times (ORC-4.2); not where its URL is wrong."""
+    """Do it; while the database is away, try again up to three times (ORC-4.2); not where its URL is wrong.
+
+    Nor where it may have been done, all or in part: whoever asks for it again has to look first.
+    """
     import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
 
     for seconds in _WAITS:
@@ -93,6 +96,8 @@ async def patiently(task: Callable[[], Awaitable[T]]) -> T:
         except StoreAddressError:
             raise
         except StoreUnavailableError as error:
+            if error.outcome_unknown:
+                raise
             complain(f"{error}; trying again in {seconds:g} s")
             await asyncio.sleep(seconds)
     return await task()
