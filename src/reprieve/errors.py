@@ -67,8 +67,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A clause for a message that suggests the nearest known name; empty where none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only a mistake needs it
 
-    near = get_close_matches(name, [str(each) for each in known], n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    spelled = {str(each).casefold(): str(each) for each in known}
+    near = get_close_matches(name.casefold(), spelled, n=1)
+    return f" (did you mean {spelled[near[0]]!r}?)" if near else ""
 
 
 class UnknownNameError(UsageError):

@@ -25,7 +25,7 @@ async def ship(job: reprieve.Job[int]) -> int:
         raise reprieve.Permanent("the warehouse is closed")
     return job.payload
 """
-STEPS = ("--cause", "code", "--evidence", "deployed 1.2", "--safe", "--actor", "ada")
+STEPS = ("--cause", "code", "--evidence", "deployed 1.2", "--safe", "--actor", "ada", "--yes")
 
 
 class Orders:

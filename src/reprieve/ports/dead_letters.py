@@ -146,7 +146,7 @@ class GroupRow:
 
     fingerprint: str
     signature: str
-    """Of the first that was seen."""
+    """Of its sample: members may have failed with other words."""
     error_class: str
     category: str
     pipelines: Sequence[str]

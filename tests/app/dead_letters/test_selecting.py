@@ -201,6 +201,8 @@ def test_a_fingerprint_is_found_by_its_beginning_where_that_is_of_one_only(store
             with pytest.raises(UsageError, match="more than one group begins with 'v1:'") as several:
                 await shop.letters.group("v1:")
             assert odd.fingerprint in str(several.value)
+            with pytest.raises(UsageError, match="more than one group begins with 'v1'"):
+                await shop.letters.group("v1")
             for nothing in ("v1:zz", "", "%", "v1:_"):
                 with pytest.raises(UnknownNameError):
                     await shop.letters.group(nothing)

@@ -7,14 +7,16 @@ import logging
 from typing import TYPE_CHECKING, Final, Protocol
 
 from reprieve.app.redaction import redact
+from reprieve.core.failure import ErrorClass
 from reprieve.errors import UnknownNameError, UsageError
-from reprieve.ports.dead_letters import DeadLetterKeeper
+from reprieve.ports.dead_letters import DeadLetterKeeper, GroupFilter
 from reprieve.ports.reader import Keeper
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from reprieve.app.journal import Journal
+    from reprieve.ports.dead_letters import DeadLetterReader, LetterFilter
     from reprieve.ports.reader import Reader
 
     OpenJournal = Callable[[], Awaitable[Journal]]
@@ -31,6 +33,7 @@ PATIENCE: Final = 10.0
 """Seconds for which a change waits for a store that is away."""
 _LONGEST_ACTOR: Final = 200
 _LONGEST_REASON: Final = 1000
+_MOST_GROUPS: Final = 10_000
 
 
 def actor_of(actor: str) -> str:
@@ -60,3 +63,27 @@ async def require_pipeline(reader: Reader, name: str) -> None:
     known = tuple(sorted({stage.pipeline for stage in stages}))
     if name not in known:
         raise UnknownNameError("pipeline", name, known)
+
+
+async def require_known(reader: Reader, letters: DeadLetterReader, wanted: LetterFilter | GroupFilter) -> None:
+    """Refuse a pipeline, a stage or a class that there is none of: no dead letter will ever be found by it."""
+    stages = await asyncio.to_thread(reader.stages, counted=True)
+    asked = (
+        ("pipeline", wanted.pipeline, {stage.pipeline for stage in stages}),
+        ("stage", wanted.stage, {stage.stage for stage in stages if wanted.pipeline in (None, stage.pipeline)}),
+        ("error class", wanted.error_class, set(map(str, ErrorClass))),
+    )
+    if all(name is None or name in known for _, name, known in asked):
+        return
+    # What is not declared anywhere may still have died: stages of old, items without a pipeline, classes of the user's own.
+    died = await asyncio.to_thread(letters.groups, GroupFilter(limit=_MOST_GROUPS), now=0.0)
+    for kind, name, known in asked:
+        match kind:
+            case "pipeline":
+                known.update(each for group in died for each in group.pipelines)
+            case "stage":
+                known.update(each for group in died for each in group.stages)
+            case _:
+                known.update(group.error_class for group in died)
+        if name is not None and name not in known:
+            raise UnknownNameError(kind, name, tuple(sorted(known)))

@@ -117,6 +117,26 @@ class CampaignOperations:
                 return
             await self._clock.sleep_async(interval)
 
+    async def count(
+        self,
+        which: str | LetterFilter,
+        *,
+        cause: RootCause | str | None = None,
+        evidence: str | None = None,
+        safe: str | bool = False,
+        override: str | None = None,
+    ) -> int:
+        """How many `start` would replay now; refused as it would be where there are none."""
+        plan = _plan(words_of(cause=cause, evidence=evidence, safe=safe, override=override))
+        wanted = await self._select.whole(LetterFilter(fingerprint=which) if isinstance(which, str) else which)
+        await self._refuse_another(wanted.fingerprint)
+        await self._settle()
+        states = (wanted.states & plan.states) if wanted.states else plan.states
+        found = await self._select.count(replace(wanted, states=states), states) if states else 0
+        if not found:
+            raise RefusedError(await self._why_nobody(wanted, plan))
+        return found
+
     async def start(  # noqa: PLR0913 - a table of options, all by keyword
         self,
         which: str | LetterFilter,

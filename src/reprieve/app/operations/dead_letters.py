@@ -10,7 +10,15 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, everybody, reason_of, require_pipeline
+from reprieve.app.operations.asking import (
+    AUDIT,
+    PATIENCE,
+    actor_of,
+    everybody,
+    reason_of,
+    require_known,
+    require_pipeline,
+)
 from reprieve.app.operations.gates import cause_of, steps_of, text_of, words_of
 from reprieve.app.operations.selecting import AT_ONCE, Selector, Which
 from reprieve.app.operations.tallying import Plans, Tally, unknown, unverified, verified, with_next
@@ -80,8 +88,8 @@ class DeadLetterOperations:
         wanted = await self._select.whole(wanted)
         await self._settle()
         found = await asyncio.to_thread(self._letters.letters, wanted)
-        if not found and wanted.pipeline is not None:
-            await require_pipeline(self._reader, wanted.pipeline)
+        if not found:
+            await require_known(self._reader, self._letters, wanted)
         return found
 
     async def groups(self, wanted: GroupFilter = GroupFilter()) -> Sequence[GroupRow]:  # noqa: B008 - frozen
@@ -90,8 +98,8 @@ class DeadLetterOperations:
             raise UsageError(f"limit must be at least 1 and offset 0, not {wanted.limit} and {wanted.offset}")
         await self._settle()
         found = await asyncio.to_thread(self._letters.groups, wanted, now=self._clock.now())
-        if not found and wanted.pipeline is not None:
-            await require_pipeline(self._reader, wanted.pipeline)
+        if not found:
+            await require_known(self._reader, self._letters, wanted)
         return found
 
     async def group(self, fingerprint: str) -> GroupRow:
@@ -124,13 +132,20 @@ class DeadLetterOperations:
         """All that a filter finds, page after page; `limit` and `after` count for nothing."""
         wanted = await self._select.whole(wanted)
         await self._settle()
+        empty = True
         async for rows in self._select.pages(wanted):
             for row in rows:
+                empty = False
                 yield row
+        if empty:
+            await require_known(self._reader, self._letters, wanted)
 
     async def count(self, which: Which, event: LetterEvent) -> int:
         """How many dead letters a change of this kind would be asked for now."""
-        return await self._select.count(which, BY_DEFAULT[event])
+        found = await self._select.count(which, BY_DEFAULT[event])
+        if not found and isinstance(which, LetterFilter):
+            await require_known(self._reader, self._letters, which)
+        return found
 
     async def triage(
         self, which: Which, cause: RootCause | str, *, actor: str, note: str = "", tell: Tell | None = None

@@ -31,6 +31,8 @@ _GROUPS: Final = 10_000
 """In one page, where they are only counted."""
 _SHARED: Final = ("states", "pipeline", "stage", "error_class", "category")
 """What dead letters and groups of them can both be filtered by."""
+_VERSION: Final = "v1:"
+"""With which every fingerprint begins."""
 _NAMED: Final = 5
 """Groups that are named where a prefix fits several."""
 
@@ -58,7 +60,7 @@ class Selector:
 
     async def fingerprint(self, prefix: str) -> str:
         """The fingerprint that begins so; its version may be left out."""
-        wanted = prefix if ":" in prefix else f"v1:{prefix}"
+        wanted = prefix if ":" in prefix or _VERSION.startswith(prefix) else f"{_VERSION}{prefix}"
         found = await asyncio.to_thread(self.letters.fingerprints, wanted, limit=_NAMED + 1) if prefix else ()
         if wanted in found or len(found) == 1:
             return wanted if wanted in found else found[0]

@@ -8,20 +8,23 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.live import Live
 
-from reprieve.core.canary import WAVES, CampaignState
+from reprieve.core.canary import WAVES, CampaignState, check_rate, check_waves
+from reprieve.core.lifecycle import LetterEvent
 from reprieve.errors import UsageError
 from reprieve.faces.cli.campaign_views import Seen, as_json, detail, line, list_table, next_step, picture, total
 from reprieve.faces.cli.common import DEFAULT_URL, Actor, AsJson, Reason, Url, acting, complain, operate, say, say_json
+from reprieve.faces.cli.dead_selecting import Yes, filters, takes
 from reprieve.faces.cli.rendering import console, count, plain
+from reprieve.ports.dead_letters import LetterFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from reprieve.app.operations import Operations
     from reprieve.app.operations.campaigns import Started
@@ -137,20 +140,22 @@ def cancel(
 class Wholesale:
     """How a whole group is replayed, where that was asked for."""
 
-    fingerprint: str | None
+    wanted: LetterFilter
     waves: tuple[int, ...]
     rate: float | None
     detach: bool
+    sure: bool
+
+    @property
+    def meant(self) -> bool:
+        """Whether it was asked for."""
+        return self.wanted != LetterFilter()
 
 
+@takes(filters)
 def wholesale(
+    wanted: LetterFilter,
     *,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group", "-g", metavar="FINGERPRINT", help="Replay a whole group, wave after wave.", show_default=False
-        ),
-    ] = None,
     waves: Annotated[
         str | None,
         typer.Option("--waves", help="How many first: 1,2,5,20,100 unless given; all that are left come last."),
@@ -160,42 +165,73 @@ def wholesale(
     ] = None,
     all_at_once: Annotated[bool, typer.Option("--all-at-once", help="No waves.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Do not wait for the end of the group.")] = False,
+    yes: Yes = False,
 ) -> Wholesale:
     """What the options of a whole group say."""
-    if group is None and (waves is not None or rate is not None or all_at_once or detach):
-        raise UsageError("--waves, --rate, --all-at-once and --detach are for a whole group: --group FINGERPRINT")
+    if wanted == LetterFilter() and (waves is not None or rate is not None or all_at_once or detach):
+        raise UsageError("--waves, --rate, --all-at-once and --detach are for many: --group FINGERPRINT, or a filter")
     if all_at_once and waves is not None:
         raise UsageError("--all-at-once and --waves contradict each other")
     sizes = () if all_at_once else WAVES if waves is None else read_waves(waves)
-    return Wholesale(fingerprint=group, waves=sizes, rate=None if rate is None else read_rate(rate), detach=detach)
+    pace = None if rate is None else read_rate(rate)
+    return Wholesale(wanted=wanted, waves=check_waves(sizes), rate=check_rate(pace), detach=detach, sure=yes)
 
 
-def replay_group(
-    url: str, fingerprint: str, how: Wholesale, *, actor: str, as_json_: bool, **gates: str | bool | None
+def replay_many(
+    url: str,
+    how: Wholesale,
+    gates: Mapping[str, Any],
+    *,
+    actor: str,
+    as_json_: bool,
+    **more: Any,  # noqa: ANN401 - by name
 ) -> None:
-    """Start a campaign over a group, and follow it to its end unless told not to.
+    """Start a campaign over all that a filter finds, once somebody is sure, and follow it to its end unless told not to.
 
-    `gates` are what `CampaignOperations.start` takes besides: cause, evidence, safe, override, note, restart, stage.
+    `gates` are cause, evidence, safe and override as `CampaignOperations.start` takes them; `more` is what else it takes.
     """
+    if not how.sure:
+        _ask(how, operate(url, lambda operations: _meant(operations, how, gates)), gates)
 
     async def task(operations: Operations) -> Started:
+        if how.sure:
+            await _meant(operations, how, gates)
         return await operations.campaigns.start(
-            fingerprint,
-            actor=actor,
-            waves=how.waves,
-            rate=how.rate,
-            **gates,  # type: ignore[arg-type]  # by name, checked where they are used
+            how.wanted, actor=actor, waves=how.waves, rate=how.rate, **gates, **more
         )
 
     started = operate(url, task)
     row, tell = started.campaign, complain if as_json_ else say
-    tell(f"campaign {row.campaign_id} replays {count(total(row), 'dead letter')}, a few first")
+    tell(f"campaign {row.campaign_id} replays {count(total(row), 'dead letter')}{_order(how, total(row))}")
     if started.aside:
-        tell(f"{started.aside:,} more of the group stay as they are: they have other gates to pass")
+        tell(f"{started.aside:,} more stay as they are: they have other gates to pass")
     if how.detach:
         _show(row, as_json_=as_json_)
     else:
         follow(url, row.campaign_id, as_json_=as_json_)
+
+
+async def _meant(operations: Operations, how: Wholesale, gates: Mapping[str, Any]) -> int:
+    """How many a campaign would replay; a filter that can find nothing is refused first."""
+    await operations.dead_letters.count(how.wanted, LetterEvent.REPLAY)
+    return await operations.campaigns.count(how.wanted, **gates)
+
+
+def _ask(how: Wholesale, meant: int, gates: Mapping[str, Any]) -> None:
+    """Whether so many are to be replayed: they run again, which nobody can take back."""
+    past = "" if gates["override"] is None else ", past their gates"
+    if not sys.stdin.isatty():
+        many = f"{count(meant, 'dead letter')} would be replayed{past}"
+        raise UsageError(f"{many}: say --yes where nobody can be asked")
+    typer.confirm(
+        f"{count(meant, 'dead letter')} will be replayed{past}{_order(how, meant)}. Go on?", abort=True, err=True
+    )
+
+
+def _order(how: Wholesale, meant: int) -> str:
+    if meant == 1:
+        return ""
+    return ", a few first" if how.waves and how.waves[0] < meant else ", all at once"
 
 
 def follow(url: str, campaign: int, *, interval: float = 1.0, as_json_: bool = False) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from reprieve.core.lifecycle import JobStatus
 from reprieve.core.remedies import RootCause  # noqa: TC001 - Typer evaluates annotations at run time
 from reprieve.errors import UsageError
-from reprieve.faces.cli.campaigns import Wholesale, replay_group, wholesale
+from reprieve.faces.cli.campaigns import Wholesale, replay_many, wholesale
 from reprieve.faces.cli.common import (
     DEFAULT_URL,
     Actor,
@@ -102,20 +102,25 @@ def replay(  # noqa: PLR0913 - one parameter an option
     reprieve dead replay 7 8 9 --override 'drill of the on-call team'
 
     reprieve dead replay --group v1:20ff --rate 20/s
+
+    reprieve dead replay --class UPSTREAM_ERROR --since 2h --cause transient --evidence 'INC-12: it is back' --safe --yes
     """
-    if whole.fingerprint is not None:
-        if ids or payload is not None or edits or wait or timeout is not None:
-            raise UsageError("--group goes with no ids, payload, --wait or --timeout: it is followed unless --detach")
-        replay_group(
-            url, whole.fingerprint, whole, actor=acting(actor), as_json_=as_json, cause=cause, evidence=evidence,
-            safe=because or safe, override=override, note=note, restart=from_start, stage=from_stage,
-        )  # fmt: skip
-        return
-    if not ids:
-        raise UsageError("say which dead letters: their ids, job:ID, or --group FINGERPRINT")
-    if payload is not None and edits:
-        raise UsageError("--payload and --set do not go together: a whole payload, or single fields of it")
+    gates = {"cause": cause, "evidence": evidence, "safe": because or safe, "override": override}
+    _require_one_way(
+        from_start and from_stage is not None and "--from-start and --from-stage contradict each other",
+        payload is not None
+        and edits
+        and "--payload and --set do not go together: a whole payload, or single fields of it",
+        whole.meant
+        and (ids or payload is not None or edits or wait or timeout is not None)
+        and "a group or a filter goes with no ids, payload, --wait or --timeout: it is followed unless --detach",
+        not whole.meant and not ids and "say which dead letters: their ids, job:ID, --group FINGERPRINT, or a filter",
+    )
     who, patience = acting(actor), None if timeout is None else duration(timeout)
+    if whole.meant:
+        replay_many(url, whole, gates, actor=who, as_json_=as_json, note=note, restart=from_start, stage=from_stage)
+        return
+    ids = ids or []
     given = None if payload is None else read_payload(payload)
     finished: list[Remedied] = []
 
@@ -124,15 +129,11 @@ def replay(  # noqa: PLR0913 - one parameter an option
         if not finished:  # the database may have been away while the jobs were waited for
             pipeline, revised = None, given
             if payload is not None or edits:
-                pipeline, before = await _before(operations, ids, home)
-                revised = edited(before, edits) if edits else given
-                require_kept(
-                    edits or (), json.loads(pipeline.encode_payload(revised)), f"the payload of {pipeline.name}"
-                )
+                pipeline, revised = await _corrected(operations, ids, home, given, edits or ())
             finished.append(
                 await letters.replay(
-                    ids, actor=who, cause=cause, evidence=evidence, safe=because or safe, override=override, note=note,
-                    restart=from_start, stage=from_stage, pipeline=pipeline, payload=revised,
+                    ids, actor=who, note=note, restart=from_start, stage=from_stage, pipeline=pipeline, payload=revised,
+                    **gates,  # type: ignore[arg-type]  # by name, each as it was given
                 )
             )  # fmt: skip
         (done,) = finished
@@ -146,14 +147,27 @@ def replay(  # noqa: PLR0913 - one parameter an option
         raise typer.Exit(1)
 
 
-async def _before(operations: Operations, ids: Sequence[str], home: str | None) -> tuple[Pipeline, object]:
-    """The pipeline of the dead letter whose payload is to be another, and the payload that it has."""
+def _require_one_way(*problems: str | bool | Sequence[str] | None) -> None:
+    """Refuse options that do not go together: the first problem that there is."""
+    for problem in problems:
+        if isinstance(problem, str):
+            raise UsageError(problem)
+
+
+async def _corrected(
+    operations: Operations, ids: Sequence[str], home: str | None, given: object, edits: Sequence[str]
+) -> tuple[Pipeline, object]:
+    """The pipeline of the dead letter whose payload is to be another, and that payload: as given, or with these edits."""
     if len(ids) != 1:
         raise UsageError("a payload is for one dead letter: say which")
     row = (await operations.dead_letters.show(ids[0])).row
     (pipeline,) = find_pipelines(home, [row.pipeline])
     data = await operations.jobs.payload(row.job_id)
-    return pipeline, None if data is None else json.loads(data)
+    if not edits:
+        return pipeline, given
+    revised = edited(None if data is None else json.loads(data), edits)
+    require_kept(edits, json.loads(pipeline.encode_payload(revised)), f"the payload of {pipeline.name}")
+    return pipeline, revised
 
 
 async def _over(operations: Operations, letter_ids: Sequence[int], patience: float | None) -> None:

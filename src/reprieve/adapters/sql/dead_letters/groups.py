@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, select
@@ -73,11 +74,16 @@ def _rows(
     ids = [kind.id for several in kinds.values() for kind in several]
     states, newest = _members(connection, ids)
     deaths = _deaths(connection, ids, now)
-    return [
+    rows = [
         _row(kinds[fingerprint], count, states, newest, deaths, now)
         for fingerprint, count in counts.items()
         if any(kind.id in newest for kind in kinds[fingerprint])
     ]
+    samples = select(dead_letters.c.id, dead_letters.c.signature).where(
+        dead_letters.c.id.in_([row.sample_id for row in rows])
+    )
+    texts = {row.id: row.signature for row in connection.execute(samples)}
+    return [replace(row, signature=texts[row.sample_id]) for row in rows]
 
 
 def _row(
