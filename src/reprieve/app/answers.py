@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from reprieve.core.repair import Problem, compact, json_texts, shortened
+from reprieve.core.repair import MOST_PROBLEMS, Problem, compact, json_texts, shortened
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LONGEST_INPUT: Final = 80
+_MOST_ERRORS: Final = 100
 _NOT_JSON: Final = "json_invalid"
 _SAYS_NOTHING_OF_VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 _TOO_DEEP: Final = Problem("too_deep", "it is nested too deeply")
@@ -50,7 +52,7 @@ class AnswerSchema(Generic[T]):
         if isinstance(schema, AnswerSchema):
             return schema
         if isinstance(schema, Mapping):
-            return _of_json_schema(compact(schema))
+            return _of_json_schema(compact(dict(schema)))
         try:
             return _of_type(schema)
         except TypeError as error:
@@ -61,7 +63,10 @@ class AnswerSchema(Generic[T]):
     def read(self, text: str) -> T:
         """The one value in an answer that fits; raises `UnfitError` where there is none, or more than one."""
         try:
+            text.encode()  # a client may let half a character pass, which no reader of JSON takes
             return self._parse(text)
+        except UnicodeEncodeError:
+            raise UnfitError(Problem("not_text", "it holds a lone surrogate, which is no character")) from None
         except UnfitError as error:
             if error.problems[0].kind != _NOT_JSON:
                 raise
@@ -156,11 +161,11 @@ def _from_json(text: str) -> object:
 
 
 def _of_pydantic(error: ValidationError) -> Iterator[Problem]:
-    for found in error.errors(include_url=False, include_context=False):
+    for number, found in enumerate(error.errors(include_url=False, include_context=False)):
         kind, message = found["type"], found["msg"]
         if kind == _NOT_JSON:
             yield Problem(kind, f"it is not valid JSON: {message.removeprefix('Invalid JSON: ')}")
-        elif kind == "missing":
+        elif kind == "missing" or number >= MOST_PROBLEMS:  # nobody reads what is wrong with the others
             yield Problem(kind, message, found["loc"])
         else:
             yield Problem(kind, f"{message}, not {_quoted(found['input'])}", found["loc"])
@@ -178,7 +183,7 @@ def _of_json_schema(text: str) -> AnswerSchema[Any]:
     def parse(answer: str) -> object:
         value = _from_json(answer)
         try:
-            problems = [_of_jsonschema(error) for error in validator.iter_errors(value)]
+            problems = [_of_jsonschema(error) for error in islice(validator.iter_errors(value), _MOST_ERRORS)]
         except RecursionError:
             problems = [_TOO_DEEP]
         if problems:

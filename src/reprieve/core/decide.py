@@ -61,7 +61,7 @@ class History:
     idempotent: bool = False
     """Whether its author declared that repeating it is safe."""
     repairable: bool = False
-    """Whether the stage can ask the model to mend its output."""
+    """Whether the model can be asked to mend its output: so for a guarded answer that came to its end."""
     repaired: bool = False
     """Whether it has done so already; once is all there is (LLM-4.2)."""
     accepted_before: bool = False

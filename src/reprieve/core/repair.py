@@ -121,12 +121,17 @@ def request(problems: Sequence[Problem], schema: object, samples: Iterable[objec
     shown = [sample if isinstance(sample, str) else compact(sample) for sample in samples]
     if shown:
         parts += ["", "The samples:", *(f"- {sample}" for sample in shown)]
-    return "\n".join([*parts, "", instruction(schema)])
+    return _sendable("\n".join([*parts, "", instruction(schema)]))
 
 
 def echo(answer: str) -> str:
     """The answer as the model is shown it again; a huge one without its middle, an empty one as words."""
-    return shortened(answer, _LONGEST_ECHO) if answer.strip() else "(an empty answer)"
+    return _sendable(shortened(answer, _LONGEST_ECHO)) if answer.strip() else "(an empty answer)"
+
+
+def _sendable(text: str) -> str:
+    """Without lone surrogates, which a model may write and no request can carry."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def compact(value: object) -> str:

@@ -65,7 +65,10 @@ def test_the_one_value_that_fits_is_taken_from_wherever_it_stands(schema, text):
         ("[" * 100_000, "json_invalid"),
         ("[" * 100_000 + "]" * 100_000, "json_invalid"),
         ('{"line": ' + "9" * 5000 + ', "severity": 1}', None),
-        ('{"line": 3, "severity": "\\ud800"}', None),
+        ('{"line": 3, "severity": "\\ud800"}', "json_invalid"),
+        ('{"line": 3, "severity": "\ud800"}', "not_text"),
+        ("[" + '"x",' * 50_000 + "1]", None),
+        ("{}" * 50_000, None),
     ],
 )
 def test_what_is_no_one_value_that_fits_is_refused_with_the_reason(schema, text, kind):

@@ -115,7 +115,16 @@ def test_a_schema_failure_is_sent_back_once_with_samples_schema_and_the_specific
 
 @pytest.mark.spec("LLM-4.2")
 @pytest.mark.parametrize(
-    "text", ['{"verdict": "good", "score":', "It is good.", "", '{"verdict": "good", "score": NaN}', "{'verdict': 1}"]
+    "text",
+    [
+        '{"verdict": "good", "score":',
+        "It is good.",
+        "",
+        '{"verdict": "good", "score": NaN}',
+        "{'verdict': 1}",
+        '{"verdict": "\ud800"}',
+        "[" * 9999,
+    ],
 )
 def test_broken_json_is_repaired_like_json_that_does_not_fit(flaky_http, ask, answer, text):
     flaky_http.next(answer(text), answer(GOOD))
@@ -223,6 +232,15 @@ def test_the_form_of_the_answer_is_told_unless_the_prompt_does_that_itself(flaky
     assert told.startswith("Be fair.\n\n")
     assert '"enum":["good","bad"]' in told
     assert untold == "Be fair."
+
+
+def test_what_no_database_takes_is_not_in_the_material(flaky_http, ask, answer):
+    flaky_http.always(answer("half a character \ud800 and a \x00"))
+    with pytest.raises(Unusable) as caught:
+        ask(samples=["\x00", {"half": "\ud800"}])
+    text = json.dumps(caught.value.material, ensure_ascii=False)
+    assert text.encode()
+    assert "\\u0000" not in text
 
 
 def test_a_prompt_that_does_not_end_with_the_user_is_refused_before_anybody_is_asked(flaky_http, ask):

@@ -20,16 +20,17 @@ def main() -> None:
     """Serve until nobody is left to serve."""
     for number in (signal.SIGINT, signal.SIGTERM):  # a stop of the whole service is the parent's to handle
         signal.signal(number, signal.SIG_IGN)
-    parent = os.getppid()
+    parent, answers = os.getppid(), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever llama.cpp has to say fills no pipe that nobody reads
     settings = json.loads(sys.stdin.readline())
     watcher = threading.Thread(target=_leave_with, args=(parent,), daemon=True)
     watcher.start()  # before the file is loaded, which takes its time
     try:
         server = _serve(settings)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told to the parent
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)  # noqa: T201 - the answer
+        print(json.dumps({"error": type(error).__name__}), file=answers, flush=True)
         os._exit(1)
-    print(json.dumps({"address": server.listening_address}), flush=True)  # noqa: T201 - the answer
+    print(json.dumps({"address": server.listening_address}), file=answers, flush=True)
     watcher.join()
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.adapters.localmodel import child
-from reprieve.errors import Retryable
+from reprieve.errors import Permanent, Retryable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,7 @@ class Server:
             "threads": self._size.threads,
         }  # fmt: skip
         process = subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, "-I", child.__file__],
+            [sys.executable, "-P", child.__file__],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
         )  # fmt: skip
         try:
@@ -125,10 +125,10 @@ def _first_words(process: subprocess.Popen[bytes], settings: dict[str, object]) 
         if not piece:
             code = process.wait()
             raise Retryable(f"the local model's process ended with {code} at its start", error_class="WORKER_LOST")
-        line = (line + piece) if b"\n" in piece or line else piece
-    said: dict[str, str] = json.loads(line.splitlines()[-1])
+        line += piece
+    said: dict[str, str] = json.loads(line)
     if "address" not in said:
-        raise Retryable(f"the local model could not be loaded: {said.get('error')}", error_class="WORKER_LOST")
+        raise Permanent(f"the local model's file cannot be loaded: {said.get('error')}", error_class="CONFIG_INVALID")
     return said
 
 
