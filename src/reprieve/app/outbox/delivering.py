@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from urllib.parse import quote
@@ -19,7 +20,7 @@ from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError, 
 from reprieve.ports.intents import Draft, Prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.app.pipeline.job import Job
@@ -66,11 +67,13 @@ async def deliver(
     job: Job[Any],
     messages: Iterable[Message],
     *,
-    via: str | Sender,
+    via: str | Sender | Mapping[str, str | Sender],
     subject: str | None = None,
     version: int | None = None,
 ) -> Delivered:
     """Tell every recipient once, under (subject, recipient, version) of the job unless others are given.
+
+    `via` is a sender, or its name; or which one is for which channel: {"mailto": "smtp", "slack": "slack"}.
 
     Returns when every required recipient has been told. What failed for now is raised, so that the stage is tried again by
     its policy; what is in doubt makes the job wait, costing nothing; who can never be told ends it as a dead letter once
@@ -81,11 +84,11 @@ async def deliver(
         raise UsageError(
             "a pipeline whose versions supersede each other tells people in stages with delivers=True only"
         )
-    sender = _sender(desk, via)
+    senders = _Senders.of(desk, via)
     changelist_id = job.subject if subject is None else subject
     review_version = job.version if version is None else version
     check_version(changelist_id, review_version)
-    drafts = _drafts(messages, sender, changelist_id, review_version)
+    drafts = _drafts(messages, senders, changelist_id, review_version)
     if not drafts.rows:
         return Delivered(sent=())
     prepared = await desk.journal.ask(
@@ -105,7 +108,13 @@ async def deliver(
     return _judge(await _serve(desk, prepared.rows, drafts.nobodies), desk.now())
 
 
-def deliver_blocking(job: Job[Any], messages: Iterable[Message], *, via: str | Sender, **options: Any) -> Delivered:  # noqa: ANN401 - those of `deliver`
+def deliver_blocking(
+    job: Job[Any],
+    messages: Iterable[Message],
+    *,
+    via: str | Sender | Mapping[str, str | Sender],
+    **options: Any,  # noqa: ANN401 - those of `deliver`
+) -> Delivered:
     """`deliver` for plain functions, which run in a thread."""
     desk = _desk_of(job)
     if asyncio._get_running_loop() is desk.loop:  # noqa: SLF001 - the public one raises where there is none
@@ -135,6 +144,35 @@ def _sender(desk: Desk, via: str | Sender) -> Sender:
 
 
 @dataclass(frozen=True, slots=True)
+class _Senders:
+    """Who sends what: one for all, or one for each channel."""
+
+    channels: Mapping[str, Sender]
+    everything: Sender | None
+
+    @classmethod
+    def of(cls, desk: Desk, via: str | Sender | Mapping[str, str | Sender]) -> _Senders:
+        if not isinstance(via, Mapping):
+            return cls({}, _sender(desk, via))
+        if not via:
+            raise UsageError('via= names no sender: write {"mailto": ...}, a channel of recipients for each')
+        return cls({channel: _sender(desk, each) for channel, each in via.items()}, None)
+
+    def address(self, recipient: str) -> tuple[str, Sender]:
+        """A recipient in its one normal form, and its sender."""
+        channel, colon, _ = recipient.partition(":")
+        sender = self.everything or self.channels.get(channel.lower() if colon else "")
+        if sender is None:
+            raise UsageError(f"no sender is for this channel; there are: {', '.join(sorted(self.channels))}")
+        return sender.address(recipient), sender
+
+    @property
+    def any(self) -> Sender:
+        """In whose name that is refused which nobody sends."""
+        return self.everything or next(iter(self.channels.values()))
+
+
+@dataclass(frozen=True, slots=True)
 class _Drafts:
     """A row to be for each recipient, in its one normal form; and why some of them are nobody."""
 
@@ -142,16 +180,17 @@ class _Drafts:
     nobodies: Mapping[str, str]
 
 
-def _drafts(messages: Iterable[Message], sender: Sender, changelist_id: str, review_version: int) -> _Drafts:
+def _drafts(messages: Iterable[Message], senders: _Senders, changelist_id: str, review_version: int) -> _Drafts:
     drafts: dict[str, Draft] = {}
     first: dict[str, Message] = {}
     nobodies: dict[str, str] = {}
     for message in messages:
         body = freeze(message)
         try:
-            recipient = sender.address(message.recipient)
+            recipient, sender = senders.address(message.recipient)
         except UsageError as error:
             # One address that is none stops nobody else: its row fails, and its job is a dead letter at the end.
+            sender = senders.any
             recipient = f"invalid:{quote(message.recipient[:_LONGEST_RECIPIENT], safe='@', errors='replace')}"
             nobodies[recipient] = redact(f"{ErrorClass.RECIPIENT_INVALID}: {error}")[:_LONGEST_REASON]
         plain = replace(message, recipient="")
