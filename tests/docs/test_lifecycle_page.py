@@ -13,20 +13,33 @@ from reprieve.core.analysis import (
     ReviewEvent,
     ReviewState,
 )
-from reprieve.core.lifecycle import LETTER_TRANSITIONS, TRANSITIONS, JobEvent, JobStatus, LetterEvent, LetterState
+from reprieve.core.lifecycle import (
+    DELIVERY_TRANSITIONS,
+    LETTER_TRANSITIONS,
+    TRANSITIONS,
+    DeliveryEvent,
+    DeliveryStatus,
+    JobEvent,
+    JobStatus,
+    LetterEvent,
+    LetterState,
+)
 from reprieve.faces.cli.lifecycle import page
 
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
-OF_JOBS, OF_LETTERS, OF_ANALYSES, OF_REVIEWS = re.split(r"\n## (?:A dead letter|An analysis|A review)\n", PAGE)
+OF_JOBS, OF_LETTERS, OF_DELIVERIES, OF_ANALYSES, OF_REVIEWS = re.split(
+    r"\n## (?:A dead letter|A delivery|An analysis|A review)\n", PAGE
+)
 EACH = pytest.mark.parametrize(
     ("text", "table"),
     [
         (OF_JOBS, TRANSITIONS),
         (OF_LETTERS, LETTER_TRANSITIONS),
+        (OF_DELIVERIES, DELIVERY_TRANSITIONS),
         (OF_ANALYSES, ANALYSIS_TRANSITIONS),
         (OF_REVIEWS, REVIEW_TRANSITIONS),
     ],
-    ids=["jobs", "dead letters", "analyses", "reviews"],
+    ids=["jobs", "dead letters", "deliveries", "analyses", "reviews"],
 )
 
 
@@ -70,18 +83,20 @@ def test_the_diagram_of_dead_letters_draws_every_move_but_notes():
     assert sorted(drawn(OF_LETTERS) + notes) == sorted(listed(OF_LETTERS))
 
 
-@pytest.mark.parametrize("text", [OF_ANALYSES, OF_REVIEWS], ids=["analyses", "reviews"])
-def test_the_diagrams_of_analyses_and_reviews_draw_every_move(text):
+@pytest.mark.parametrize("text", [OF_DELIVERIES, OF_ANALYSES, OF_REVIEWS], ids=["deliveries", "analyses", "reviews"])
+def test_the_diagrams_of_deliveries_analyses_and_reviews_draw_every_move(text):
     assert sorted(drawn(text)) == sorted(listed(text))
 
 
 def test_the_diagrams_end_where_a_job_and_a_dead_letter_do():
     assert ends(OF_JOBS) == [status for status in JobStatus if status.over]
     assert ends(OF_LETTERS) == [state for state in LetterState if state.closed]
+    assert ends(OF_DELIVERIES) == [status for status in DeliveryStatus if status.settled]
 
 
 def test_every_status_and_every_event_is_explained():
     assert explained(OF_JOBS) == [*JobStatus, *JobEvent]
     assert explained(OF_LETTERS) == [*LetterState, *LetterEvent]
+    assert explained(OF_DELIVERIES) == [*DeliveryStatus, *DeliveryEvent]
     assert explained(OF_ANALYSES) == [*AnalysisStatus, *AnalysisEvent]
     assert explained(OF_REVIEWS) == [*ReviewState, *ReviewEvent]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
+import desk as desk_of_lab
 import pytest
 from post_office import open_office
 
@@ -22,8 +23,8 @@ def office():
         yield opened
 
 
-def by_look_up(office):
-    return Webhook("hook", status_url=office.url("/status/{token}"), timeout=2.0, allow_private=True)
+def by_look_up(office, **settings):
+    return Webhook("hook", status_url=office.url("/status/{token}"), timeout=2.0, allow_private=True, **settings)
 
 
 def by_key(_):
@@ -283,3 +284,55 @@ def test_the_same_version_again_tells_nobody_and_a_higher_one_tells_everybody(st
     run(main)
     assert office.told() == {"ada": 2}
     assert len(office.taken) == 2
+
+
+@pytest.mark.spec("REV-5.2", "REV-6.2")
+def test_while_a_provider_is_busy_the_job_waits_exponentially_longer_and_has_not_succeeded(store_url, office):
+    office.next("ada", *["429"] * 4)
+    profile = reprieve.load_profiles()["criticizer"].override(
+        backoff=reprieve.Backoff(initial=2.0, multiplier=2.0, maximum=60.0)
+    )
+    pipeline = desk_of_lab.notifying(office, by_look_up(office), ["ada", "ben"], profile=profile)
+    waits = []
+
+    async def main():
+        async with desk_of_lab.desk(store_url, pipeline) as here:
+            job = await here.submit()
+            await here.settle()
+            while here.job(job).status is not JobStatus.SUCCEEDED:
+                assert here.job(job).status is JobStatus.RETRYABLE_FAILED
+                assert here.rows()["ben"].status is DeliveryStatus.SENT
+                assert here.rows()["ada"].status is DeliveryStatus.PENDING
+                waits.append(here.job(job).run_at - here.clock.now())
+                here.clock.advance(waits[-1])
+                await here.settle()
+
+    run(main)
+    assert waits == [pytest.approx(wait, abs=0.01) for wait in (2.0, 4.0, 8.0, 16.0)]
+    assert office.told() == {"ada": 1, "ben": 1}
+
+
+@pytest.mark.spec("REV-5.2")
+def test_while_one_is_in_doubt_the_job_is_in_progress_and_spends_nothing(store_url, office):
+    office.next("ada", "take and drop")
+    office.answers.extend(["500"] * 3)
+    pipeline = desk_of_lab.notifying(office, by_look_up(office, lag=5.0), ["ada"])
+
+    async def main():
+        async with desk_of_lab.desk(store_url, pipeline) as here:
+            job = await here.submit()
+            await here.settle()
+            assert here.job(job).status is JobStatus.IN_PROGRESS
+            assert here.job(job).waits_on == f"delivery:{job}"
+            for _ in range(10):
+                here.clock.advance(30)
+                await here.settle()
+            assert here.job(job).status is JobStatus.SUCCEEDED
+            assert app_attempts(here, job) == []
+
+    run(main)
+    assert office.tries == ["ada"]
+
+
+def app_attempts(here, job):
+    return [attempt for attempt in here.app.reader.attempts(job) if attempt.cause == "handler"]

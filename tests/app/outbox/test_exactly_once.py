@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 
 import pytest
-from desk import QUICK, desk
+from desk import QUICK, desk, read_rows
 from told import BROKE, Told, alerts, telling
 
 import reprieve
@@ -449,3 +450,73 @@ def test_two_stages_and_two_pipelines_that_tell_the_same_about_the_same_version_
 
     asyncio.run(main())
     assert sender.sent == ["ada"]
+
+
+# --- several channels, other processes
+
+
+def by_channel(via, *senders):
+    pipeline = reprieve.Pipeline("notices", profile=QUICK, senders=list(senders), breaker=None)
+
+    @pipeline.stage(delivers=True)
+    async def notify(job: reprieve.Job[list[str]]) -> list[str]:
+        messages = [reprieve.Message(recipient=each, subject="s", text="t") for each in job.payload]
+        return list((await reprieve.deliver(job, messages, via=via)).sent)
+
+    return pipeline
+
+
+@pytest.mark.spec("REV-3.2", "REV-6.3")
+def test_of_several_channels_all_rows_are_there_first_and_one_that_is_refused_stops_no_other(store_url):
+    rows_seen = []
+
+    class Looking(Refusing):
+        async def send(self, outgoing):
+            rows_seen.append(len(read_rows(store_url)))
+            return await super().send(outgoing)
+
+    mail, chat = Looking(reprieve.Permanent("no", error_class="RECIPIENT_INVALID")), Told()
+    chat.name = "chat"
+    mail.address = lambda recipient: recipient.removeprefix("mail:")
+    pipeline = by_channel({"mail": mail, "chat": "chat"}, mail, chat)
+
+    async def main():
+        async with desk(store_url, pipeline) as here:
+            job = await here.submit(["mail:stranger", "chat:ada", "CHAT:ben", "fax:cy", "dan"])
+            await here.settle()
+            assert here.job(job).status is JobStatus.DEAD_LETTER
+            reasons = {name: (row.status, row.sender, row.reason) for name, row in here.rows().items()}
+            assert reasons["stranger"][:2] == (FAILED, "told")
+            assert reasons["chat:ada"] == (SENT, "chat", None)
+            fax = "RECIPIENT_INVALID: no sender is for this channel; there are: chat, mail"
+            assert (reasons["invalid:fax%3Acy"][2], reasons["invalid:dan"][2]) == (fax, fax)
+
+    asyncio.run(main())
+    assert sorted(chat.sent) == ["CHAT:ben", "chat:ada"]
+    assert rows_seen == [5]
+
+
+@pytest.mark.parametrize(
+    ("via", "says"),
+    [
+        ({}, "via= names no sender"),
+        ({"mail": "nobody"}, "no sender of this pipeline is named 'nobody'"),
+        ("nobody", "nobody"),
+    ],
+)
+def test_a_sender_that_is_none_is_refused_before_anything_is_written(store_url, via, says):
+    async def main():
+        async with desk(store_url, by_channel(via, Told())) as here:
+            job = await here.submit(["ada"])
+            await here.settle()
+            assert here.job(job).status is JobStatus.DEAD_LETTER
+            assert says in here.app.letters.letter(1).message
+            assert here.rows() == {}
+
+    asyncio.run(main())
+
+
+def test_in_another_process_nobody_is_told_and_the_error_says_what_to_do():
+    job = pickle.loads(pickle.dumps(reprieve.Job("x", id=1)))
+    with pytest.raises(reprieve.UsageError, match="isolated in a process cannot deliver: return the messages"):
+        reprieve.deliver_blocking(job, [], via="told")

@@ -36,7 +36,7 @@ class Stream:
         over = set(theatre.lab.outcomes())
         rows = theatre.rows()
         for number, step in theatre.trail(victim.pid, by_job=True).items():
-            if rows[number]["job_id"] not in over and step not in {"left", "ended", "look ended"}:
+            if rows[number]["job_id"] not in over and step not in {"left", "ended", "failed", "look ended"}:
                 self.at[step] += 1
         self.workers.remove(victim)
         if start:

@@ -1,4 +1,4 @@
-"""The documentation's page on the lives of jobs, dead letters, analyses and reviews, made from their tables; `make docs` runs this."""
+"""The documentation's page on the lives of jobs, dead letters, deliveries, analyses and reviews; `make docs` runs this."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from reprieve.core.analysis import (
 )
 from reprieve.core.lifecycle import (
     DEAD_LETTER_STATUS,
+    DELIVERY_TRANSITIONS,
     LETTER_TRANSITIONS,
     TRANSITIONS,
+    DeliveryEvent,
+    DeliveryStatus,
     JobEvent,
     JobStatus,
     LetterEvent,
@@ -114,6 +117,29 @@ REVIEW_EVENTS: Final[Mapping[ReviewEvent, str]] = {
     ReviewEvent.WITHDRAW: "its job was cancelled, or has gone on by other means",
     ReviewEvent.RESET: "an operator has its skipped signature asked of the model again",
 }
+DELIVERY_STATUSES: Final[Mapping[DeliveryStatus, str]] = {
+    DeliveryStatus.PENDING: "nothing of it has reached the provider, for all that is known: it may be sent",
+    DeliveryStatus.SENDING: "somebody is at it, or was when its process ended",
+    DeliveryStatus.SENT: "the recipient has been told",
+    DeliveryStatus.FAILED: "refused for good, or given up; a person, or a replay of its job, may have it sent again",
+    DeliveryStatus.UNCERTAIN: "it may have been taken: nobody sends it again before the provider was asked, unless it drops the second",
+    DeliveryStatus.RECONCILING: "the provider is being asked, or will be again",
+    DeliveryStatus.HELD: "what became of it cannot be known: a person decides",
+}
+DELIVERY_EVENTS: Final[Mapping[DeliveryEvent, str]] = {
+    DeliveryEvent.BEGIN: "somebody is about to send it; on disk before the first byte leaves",
+    DeliveryEvent.ACCEPT: "the provider has taken it: its id, the time and the status are written at once",
+    DeliveryEvent.PUT_OFF: "it was not taken, and another try may help",
+    DeliveryEvent.REFUSE: "it was not taken, and never will be",
+    DeliveryEvent.DOUBT: "it may have been taken, or the provider did not say",
+    DeliveryEvent.LOOK: "somebody is about to ask the provider",
+    DeliveryEvent.FIND: "the provider has it: marked, not sent",
+    DeliveryEvent.MISS: "the provider definitely does not have it: what is marked is cleared, and it is to be sent",
+    DeliveryEvent.HOLD: "nobody can find out: a person is asked",
+    DeliveryEvent.CONFIRM: "a person says that it was received",
+    DeliveryEvent.RESEND: "a person, or the replay of its job, has it sent again",
+    DeliveryEvent.GIVE_UP: "it shall not be sent: a person says so, or its job has ended without it",
+}
 _UNCLAIMED: Final = frozenset({JobStatus.PENDING, JobStatus.RETRYABLE_FAILED})
 _REPORTS: Final = frozenset({JobEvent.FINISH, JobEvent.RETRY, JobEvent.BURY, JobEvent.SKIP, JobEvent.ASK})
 
@@ -124,7 +150,7 @@ def page() -> str:
     reported = [move for move in moves if move[0] in _UNCLAIMED and move[1] in _REPORTS]
     claimed = [move for move in moves if move not in reported]
     return "\n".join([
-        "# The lives of a job, of a dead letter, of an analysis and of a review",
+        "# The lives of a job, of a dead letter, of a delivery, of an analysis and of a review",
         "",
         "<!-- made by `make docs` from core/lifecycle.py and core/analysis.py; a test keeps it true -->",
         "",
@@ -150,6 +176,8 @@ def page() -> str:
         *_table(reported, JobStatus),
         "",
         *_letters(),
+        "",
+        *_deliveries(),
         "",
         *_analyses(),
         "",
@@ -178,6 +206,28 @@ def _letters() -> list[str]:
         "### Every move of a dead letter",
         "",
         *_table(moves, LetterState),
+    ]  # fmt: skip
+
+
+def _deliveries() -> list[str]:
+    moves: list[Move] = [(status, event, target) for (status, event), target in DELIVERY_TRANSITIONS.items()]
+    settled = [each for each in DeliveryStatus if each.settled]
+    return [
+        "## A delivery",
+        "",
+        "One recipient of one version. `core.lifecycle.delivery_after` refuses what is not here, and so do the stores; which of the ways that",
+        "are open is taken, `core.delivery` decides from the row, the phase that a send got to, and what its provider can do. How it is worked",
+        "with is told in [delivering](delivering.md).",
+        "",
+        *_diagram(moves, DeliveryStatus, begins=(DeliveryStatus.PENDING, "prepare"), ends=settled),
+        "",
+        *_explained("status", DELIVERY_STATUSES),
+        "",
+        *_explained("event", DELIVERY_EVENTS),
+        "",
+        "### Every move of a delivery",
+        "",
+        *_table(moves, DeliveryStatus),
     ]  # fmt: skip
 
 

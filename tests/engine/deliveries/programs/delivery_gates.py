@@ -205,12 +205,12 @@ def _around(intent: Any) -> tuple[str, str] | None:
         case End(event=DeliveryEvent.FIND | DeliveryEvent.MISS):
             return "looked", "look ended"
         case End():
-            return f"came to {intent.event}", "ended"
+            return f"came to {intent.event}", "failed"
         case _:
             return None
 
 
-def _transaction_of(intent: Any) -> str | None:
+def _transaction_of(intent: Any) -> str | None:  # noqa: PLR0911 - one for each kind
     """The step that the writing of an intent is."""
     match intent:
         case Prepare():
@@ -221,8 +221,10 @@ def _transaction_of(intent: Any) -> str | None:
             return "look beginning"
         case End(event=DeliveryEvent.FIND | DeliveryEvent.MISS):
             return "look ending"
-        case End():
+        case End(event=DeliveryEvent.ACCEPT):
             return "ending"
+        case End():
+            return "failing"
         case _:
             return None
 

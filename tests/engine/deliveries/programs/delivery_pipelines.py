@@ -21,7 +21,7 @@ KINDS = ("mail", "blind-mail", "asked-hook", "keyed-hook", "blind-hook", "maildi
 BLIND = frozenset({"blind-mail", "blind-hook"})
 """Whose providers can neither be asked nor drop a second one."""
 WORDS = "All is well, as far as can be told from here.\n" * 40
-SECONDS = 3.0
+SECONDS = 6.0
 """How long a send or a look-up may take: the mail server of these tests is slow to answer many at once."""
 
 
