@@ -7,12 +7,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types imports unit docs bench lock clean
+.PHONY: help run demo test lint format types imports unit docs bench lock clean
 
 help: ## show what there is
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-run: $(STAMPS)/run ## throw real failures at the classifier and print its verdicts
+run: $(STAMPS)/run ## review the commits of a sample repository, with trouble on the way; ARGS=--once ends by itself
+	@$(BIN)/python -m reprieve.testing.tour $(ARGS)
+
+demo: $(STAMPS)/run ## throw real failures at the classifier and print its verdicts
 	@$(BIN)/python -m reprieve.testing.demo
 
 test: lint types imports unit ## lint, types, import rules and all tests; leaves .reports/junit.xml
@@ -51,7 +54,7 @@ lock: ## resolve the requirements anew (needs uv)
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o weights.txt > /dev/null
 
 clean: ## remove what was built
-	rm -rf $(VENV) .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .run .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@echo "building $(VENV)"

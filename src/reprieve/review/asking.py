@@ -83,6 +83,7 @@ class Words:
     answer_tokens: int = 1_000
     summary_characters: int = 1_000
     comment_characters: int = 500
+    path_characters: int = 500
     findings: int = 20
     seconds: float = 120.0
     at_once: int = 4
@@ -102,6 +103,8 @@ class Critic:
 
     def __init__(self, model: Model, *, template: str | None = None, words: Words = Words()) -> None:  # noqa: B008 - frozen
         self.model, self._words = model, words
+        self._explains = template is None
+        """Whether the template says what an answer is made of."""
         self._template = _checked(prompt_text("review.txt") if template is None else template)
         self._form = _form(words)
 
@@ -130,7 +133,9 @@ class Critic:
             diff=part.text, files=", ".join(part.paths), title=title, part=place, parts=parts, mark=mark
         )
         prompt = Prompt.of(text, system=prompt_text("system.txt"), max_tokens=self._words.answer_tokens)
-        answer = await reprieve.guarded(self.model, prompt, schema=self._form, timeout=self._words.seconds)
+        answer = await reprieve.guarded(
+            self.model, prompt, schema=self._form, timeout=self._words.seconds, tell_schema=not self._explains
+        )
         return Opinion.model_validate(answer.value.model_dump())
 
 
@@ -155,7 +160,9 @@ def _checked(text: str) -> Template:
 def _form(words: Words) -> type[BaseModel]:
     """What an answer has to be: as long as the settings allow."""
     short: Any = (str, Field(max_length=words.comment_characters))
-    finding = create_model("Finding", file=(str, Field(max_length=500)), line=(int, Field(ge=1)), comment=short)
+    finding = create_model(
+        "Finding", file=(str, Field(max_length=words.path_characters)), line=(int, Field(ge=1)), comment=short
+    )
     return create_model(
         "Opinion",
         summary=(str, Field(max_length=words.summary_characters)),

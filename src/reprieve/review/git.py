@@ -54,6 +54,8 @@ _SECRET: Final = 6
 """Passwords that are shorter would be found in every other text."""
 _MOST_SAID: Final = 65_536
 _GRACE: Final = 5.0
+_LINK: Final = "120000"
+"""The mode of a symbolic link."""
 _GONE: Final = re.compile(
     r"unknown revision|bad (object|revision)|not a valid object|needed a single revision|not a git repository|ambiguous argument"
     r"|does not exist|couldn't find remote ref|repository .*not found|does not appear to be a git repository|no such file",
@@ -174,10 +176,14 @@ class Git:
 
     async def file(self, folder: Path, revision: str, path: str, *, most: int = 1 << 20) -> str | None:
         """A file's text at a commit; None where there is none, or it is too large."""
+        listed = await self.ask(folder, "ls-tree", "-z", "--end-of-options", revision, "--", path)
+        mode, kind, name = (*listed.decode("utf-8", "replace").partition("\t")[0].split(), "", "", "")[:3]
+        if kind != "blob" or mode == _LINK:
+            return None
         try:
-            said = await self.ask(folder, "cat-file", "blob", f"{revision}:{path}", most=most)
+            said = await self.ask(folder, "cat-file", "blob", name, most=most)
         except Permanent as error:
-            if error.error_class not in {"NOT_FOUND", "PAYLOAD_TOO_LARGE"}:
+            if error.error_class != "PAYLOAD_TOO_LARGE":
                 raise
             return None
         return said.decode("utf-8", "replace")

@@ -23,9 +23,18 @@ if TYPE_CHECKING:
     from reprieve.senders import Sender
 
 _SMALL: Final = Words(
-    part_characters=1_500, answer_tokens=160, summary_characters=160, comment_characters=120, findings=2, at_once=2
+    part_characters=1_500,
+    answer_tokens=240,
+    summary_characters=120,
+    comment_characters=100,
+    path_characters=60,
+    findings=1,
+    at_once=2,
 )
 """For the embedded model, which is asked to try the pipeline."""
+
+_CHAOS: Final = "reprieve.testing.chaos:troubled"
+"""By its name: nothing that runs for users loads what is for tests unless it is asked to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +66,8 @@ def parts_of(settings: Settings) -> Parts:
         model=model_at(settings.model.name),
         routes=_routes(settings),
     )
-    return made if settings.parts is None else _plugged(settings.parts, made)
+    home = _CHAOS if settings.parts is None and settings.chaos is not None else settings.parts
+    return made if home is None else _plugged(home, made, settings)
 
 
 def fetcher_of(settings: Settings, parts: Parts) -> Fetcher:
@@ -119,13 +129,13 @@ def _mail(mail: MailSettings) -> Sender:
     )  # fmt: skip
 
 
-def _plugged(home: str, parts: Parts) -> Parts:
+def _plugged(home: str, parts: Parts, settings: Settings) -> Parts:
     module, _, name = home.partition(":")
     try:
         found = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"parts is module:function, and {home!r} cannot be used: {error}") from None
-    made = found(parts)
+    made = found(parts, settings)
     if not isinstance(made, Parts):
         raise UsageError(f"{home} has to return the parts that it was given, or others")
     return made

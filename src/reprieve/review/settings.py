@@ -27,7 +27,7 @@ class ModelSettings(_Section):
     prompt: Path | None = None
     """A text with $diff in it, in place of the one that comes along."""
     answer_tokens: int | None = Field(default=None, ge=20, le=100_000)
-    """At most so many in an answer; by default 160 of the embedded model, 1000 of others."""
+    """At most so many in an answer; by default 240 of the embedded model, 1000 of others."""
     part_characters: int | None = Field(default=None, ge=200, le=1_000_000)
     """A diff that is longer is split by file; by default 1500 and 12000."""
     seconds: float = Field(default=120.0, gt=0, le=3600)
@@ -113,7 +113,9 @@ class Settings(BaseSettings):
     folder: Path = Path(".reprieve")
     """Where mirrors of repositories are kept."""
     parts: str | None = None
-    """`module:function` that is given the parts of the pipeline and returns those to use in their place."""
+    """`module:function` that is given the parts of the pipeline and the settings, and returns the parts to use."""
+    chaos: int | None = Field(default=None, ge=0)
+    """A number for trouble on purpose, the same for the same number: for trying things, never for work."""
     model: ModelSettings = ModelSettings()
     notify: NotifySettings = NotifySettings()
     mail: MailSettings = MailSettings()

@@ -13,6 +13,7 @@ from reprieve.errors import ReprieveError, StoreAddressError, StoreUnavailableEr
 from reprieve.faces.cli import alerts, database, dead, deliveries, jobs, stages
 from reprieve.faces.cli.classify import classify
 from reprieve.faces.cli.common import complain
+from reprieve.faces.cli.review import doctor, init, review, serve
 from reprieve.faces.cli.submit import submit
 from reprieve.faces.cli.taxonomy import taxonomy
 from reprieve.faces.cli.work import work
@@ -26,6 +27,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(review)
+app.command()(serve)
+app.command()(init)
+app.command()(doctor)
 app.command()(work)
 app.command()(submit)
 app.add_typer(jobs.app)

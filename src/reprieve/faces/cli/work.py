@@ -64,7 +64,7 @@ def work(  # noqa: PLR0913 - one parameter an option
     settings = WorkerSettings(
         concurrency=concurrency, lease=duration(lease), grace=duration(grace), poll=duration(poll)
     )
-    _log(log_level)
+    show_log(log_level)
     if processes == 1:
         run(_work(url, found, settings, until_idle=until_idle))
         return
@@ -77,7 +77,7 @@ def work(  # noqa: PLR0913 - one parameter an option
         raise typer.Exit(code)
 
 
-def _log(level: LogLevel) -> None:
+def show_log(level: LogLevel) -> None:
     """Show messages from this level on; what other libraries have for debugging is left out."""
     import logging  # noqa: PLC0415 - who asks for help does not wait for it
 

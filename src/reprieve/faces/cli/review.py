@@ -1,0 +1,199 @@
+"""`reprieve review | serve | init | doctor`: the review pipeline, from the first try to the last."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from reprieve.errors import UsageError
+from reprieve.faces.cli.common import fail, patiently, run, say
+
+if TYPE_CHECKING:
+    from reprieve.app.application import App
+    from reprieve.app.pipeline import Pipeline
+    from reprieve.review.parts import Parts
+    from reprieve.review.reviewing import Asked, Wanted
+    from reprieve.review.settings import Settings
+
+SEED: Final = 7
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--settings", help="The settings file. Default: reprieve.toml, if it is there.", show_default=False),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--url", envvar="REPRIEVE_URL", help="The database, in place of the settings' own.", show_default=False
+    ),
+]
+
+
+def review(  # noqa: PLR0913 - one parameter an option
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="REV...", help="Commits, ranges (main...topic), .patch files, owner/name#12.", show_default=False
+        ),
+    ],
+    *,
+    repository: Annotated[
+        str | None, typer.Option("--repository", "-r", help="A path or a URL. Default: here.", show_default=False)
+    ] = None,
+    changelist_id: Annotated[
+        str | None, typer.Option("--id", help="The changelist that it is a version of.", show_default=False)
+    ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(
+            help="Which version. Default: the same for the same content, else the next.", min=1, show_default=False
+        ),
+    ] = None,
+    recipients: Annotated[
+        list[str] | None, typer.Option("--to", help="Who is told besides.", show_default=False)
+    ] = None,
+    chaos: Annotated[
+        bool, typer.Option("--chaos", help="Trouble on purpose between the stages, to see what becomes of it.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Which trouble: the same for the same number.", min=0)] = SEED,
+    submit_only: Annotated[bool, typer.Option("--submit-only", help="Leave the work to `reprieve serve`.")] = False,
+    settings_file: SettingsFile = None,
+    url: Database = None,
+) -> None:
+    """Review changes: fetch each, have a model criticize it, tell its people. Ends with 1 if something was given up.
+
+    Examples:
+    reprieve review HEAD
+
+    reprieve review main...topic --to ada@example.org
+
+    reprieve review HEAD~3 HEAD~2 --chaos
+    """
+    from reprieve.review.reviewing import Wanted  # noqa: PLC0415 - who asks for help does not wait for it
+
+    settings = load(settings_file, url, chaos=seed if chaos else None)
+    wanted = Wanted(
+        names=tuple(names), repository=settings.repository if repository is None else repository, changelist_id=changelist_id,
+        version=version, recipients=tuple(recipients or ()),
+    )  # fmt: skip
+    if run(reviewed(settings, wanted, works=not submit_only, replays=chaos)):
+        raise typer.Exit(1)
+
+
+def serve(
+    *,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Jobs at a time.", min=1, max=10_000)] = 20,
+    settings_file: SettingsFile = None,
+    url: Database = None,
+) -> None:
+    """Work on reviews until told to stop: SIGTERM or Ctrl-C lets running stages end, and hands back what does not."""
+    from reprieve.faces.cli.work import LogLevel, show_log  # noqa: PLC0415 - who asks for help does not wait for it
+
+    show_log(LogLevel.INFO)
+    run(served(load(settings_file, url), concurrency))
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("reprieve.toml"),
+) -> None:
+    """Write a settings file in which everything is explained and nothing is set; one that is there is left alone."""
+    from importlib.resources import files  # noqa: PLC0415 - who asks for help does not wait for it
+
+    text = (files("reprieve.review") / "reprieve.toml").read_text(encoding="utf-8")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        fail(f"{path} is there already, and was left as it is")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    say(f"{path} written; `reprieve doctor` looks whether all is there")
+
+
+def doctor(
+    *,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Have the model answer something, which may cost a little.")
+    ] = False,
+    settings_file: SettingsFile = None,
+    url: Database = None,
+) -> None:
+    """Look whether settings, git, database, model and mail are as a review needs them; ends with 1 if something is to do."""
+    settings = load(settings_file, url)
+    if not run(_examined(settings, ask=ask)):
+        raise typer.Exit(1)
+
+
+async def _examined(settings: Settings, *, ask: bool) -> bool:
+    from reprieve.review.checks import look  # noqa: PLC0415 - who asks for help does not wait for it
+
+    say("well     settings    can be read")
+    well = True
+    async for check in look(settings, ask=ask):
+        well = well and check.well
+        say(f"{'well' if check.well else 'TO DO':8} {check.name:11} {check.said}")
+        if not check.well:
+            say(f"{'':21}{check.todo}")
+    return well
+
+
+def load(file: Path | None, url: str | None, **said: Any) -> Settings:  # noqa: ANN401 - whatever can be set
+    """The settings, with what the command line says."""
+    try:
+        from reprieve.review import settings  # noqa: PLC0415 - an extra, and who asks for help does not wait for it
+    except ModuleNotFoundError as error:
+        raise UsageError(f"reviews need {error.name}: pip install 'reprieve[review]'") from None
+    given = {name: value for name, value in said.items() if value is not None}
+    return settings.load(file, **given, **({} if url is None else {"database": url}))
+
+
+async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, replays: bool = False) -> bool:
+    """Submit, work, show how it goes, and sum up; whether something was given up in the end."""
+    from reprieve.faces.cli.review_views import Watching  # noqa: PLC0415 - who asks for help does not wait for it
+    from reprieve.review.reviewing import changes_of, submit_all  # noqa: PLC0415 - the same
+
+    async with AsyncExitStack() as stack:
+        app, pipeline, parts = await _opened(settings, stack)
+        asked = await submit_all(app, pipeline, await changes_of(parts, wanted), version=wanted.version)
+        for each in asked:
+            say(_submitted(each))
+        if not works:
+            say("nobody works on them here: `reprieve serve` does")
+            return False
+        watching = Watching(app, asked, settings)
+        await watching.through(pipeline)
+        if replays and await watching.replay():
+            await watching.through(pipeline)
+            await watching.close_replayed()
+        return await watching.sum_up()
+
+
+async def served(settings: Settings, concurrency: int) -> None:
+    """Work until told to stop."""
+    async with AsyncExitStack() as stack:
+        app, pipeline, _ = await _opened(settings, stack)
+        print("reprieve: working on reviews; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201 - the command line's way to speak
+        await app.work(pipeline, concurrency=concurrency, signals=True)
+
+
+async def _opened(settings: Settings, stack: AsyncExitStack) -> tuple[App, Pipeline, Parts]:
+    from reprieve.review.parts import parts_of  # noqa: PLC0415 - who asks for help does not wait for it
+    from reprieve.review.pipeline import make  # noqa: PLC0415 - the same
+    from reprieve.wiring import connect  # noqa: PLC0415 - the same
+
+    parts = parts_of(settings)
+    stack.push_async_callback(parts.close)
+    pipeline = make(settings, parts)
+    app = await patiently(lambda: stack.enter_async_context(connect(settings.database)))
+    return app, pipeline, parts
+
+
+def _submitted(asked: Asked) -> str:
+    made, change = asked.made, asked.change
+    version = "" if made.version is None else f" version {made.version}"
+    again = ": it was there before, and nothing is done twice" if made.duplicate else ""
+    instead = f"; cancelled for it: {', '.join(str(each) for each in made.superseded)}" if made.superseded else ""
+    return f"job {made.job_id}: {change.changelist_id}{version}{again}{instead}"

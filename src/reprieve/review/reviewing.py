@@ -1,0 +1,74 @@
+"""What a program that reviews does: take what was named, submit it, and say what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import reprieve
+from reprieve import UsageError
+from reprieve.review.changes import Change, change_of, is_pull, patch_of, pull_of, submit
+from reprieve.review.git import repository_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve import App, Pipeline, Submission
+    from reprieve.review.parts import Parts
+
+_PATCHES: Final = (".patch", ".diff")
+_LONGEST: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is to be reviewed, as somebody named it."""
+
+    names: tuple[str, ...]
+    """Commits, ranges, files that end with .patch or .diff, pull requests as owner/name#12."""
+    repository: str
+    changelist_id: str | None = None
+    version: int | None = None
+    recipients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A change and the job that reviews it."""
+
+    change: Change
+    made: Submission
+
+
+async def changes_of(parts: Parts, wanted: Wanted) -> list[Change]:
+    """What the names stand for now; upstreams that fail for a moment are asked again."""
+    if len(wanted.names) > 1 and (wanted.changelist_id is not None or wanted.version is not None):
+        raise UsageError("an id or a version is of one change: name one at a time")
+    find = reprieve.retry("transient")(_change)
+    return [await find(parts, wanted, name) for name in wanted.names]
+
+
+async def submit_all(
+    app: App, pipeline: Pipeline, changes: Sequence[Change], *, version: int | None = None
+) -> list[Asked]:
+    """A job for each."""
+    return [Asked(change=change, made=await submit(app, pipeline, change, version=version)) for change in changes]
+
+
+async def _change(parts: Parts, wanted: Wanted, name: str) -> Change:
+    if is_pull(name):
+        return await pull_of(parts.hub, name, changelist_id=wanted.changelist_id, recipients=wanted.recipients)
+    if name.endswith(_PATCHES):
+        path = Path(name)
+        return patch_of(path.name, _text_of(path), changelist_id=wanted.changelist_id, recipients=wanted.recipients)
+    where = repository_at(wanted.repository)
+    return await change_of(parts.git, where, name, changelist_id=wanted.changelist_id, recipients=wanted.recipients)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LONGEST).decode("utf-8", "replace")
+    except OSError as error:
+        raise UsageError(f"the patch {str(path)!r} cannot be read: {error.strerror}") from None
