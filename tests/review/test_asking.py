@@ -1,0 +1,100 @@
+"""The questions to the model: split by file, each paid for once, and one review out of the answers."""
+
+import asyncio
+
+import pytest
+
+import reprieve
+from reprieve.review.asking import Critic, Finding, Opinion, Severity, Words, merge, split
+from reprieve.review.diffs import LeftOut, parse
+from reprieve.review.fetching import Diff
+from reprieve.testing import inline
+
+
+def diff_of(*paths, lines=3):
+    text = "".join(
+        f"--- a/{path}\n+++ b/{path}\n@@ -0,0 +1,{lines} @@\n" + "".join(f"+{path} {n}\n" for n in range(lines))
+        for path in paths
+    )
+    return Diff(title="A change", files=parse(text).files, left_out=LeftOut(), recipients=(), unknown=0)
+
+
+def test_a_small_diff_is_one_question_and_a_large_one_is_one_for_each_file():
+    files = diff_of("a.py", "b.py").files
+    assert [(part.name, part.paths) for part in split(files, 1000)] == [("everything", ("a.py", "b.py"))]
+    assert [part.name for part in split(files, 60)] == ["a.py", "b.py"]
+    assert split((), 1000) == []
+
+
+def test_a_file_that_is_too_long_is_split_by_hunk_and_no_part_is_longer_than_it_may_be():
+    text = "--- a/x\n+++ b/x\n" + "".join(f"@@ -{n},0 +{n},2 @@\n+{'y' * 30}\n+{'z' * 30}\n" for n in (1, 20, 40))
+    parts = split(parse(text).files, 120)
+    assert [part.name for part in parts] == ["x#1", "x#2", "x#3"]
+    assert all(len(part.text) < 150 for part in parts)
+
+
+def test_findings_that_point_outside_the_diff_are_dropped_and_counted_and_the_worst_severity_counts():
+    diff = diff_of("a.py", "b.py")
+    parts = split(diff.files, 60)
+    opinions = [
+        Opinion(summary="bad", severity=Severity.HIGH, findings=(
+            Finding(file="a.py", line=2, comment="x"), Finding(file="b/a.py", line=2, comment="x"), Finding(file="a.py", line=9, comment="x"),
+            Finding(file="b.py", line=1, comment="of another part"), Finding(file="/etc/passwd", line=1, comment="x"),
+        )),
+        Opinion(summary="fine", severity=Severity.NONE),
+    ]  # fmt: skip
+    review = merge(diff, parts, opinions, model="m")
+    assert [(each.file, each.line) for each in review.findings] == [("a.py", 2)]
+    assert (review.dropped, review.severity, review.parts) == (3, Severity.HIGH, 2)
+    assert review.summary == "a.py: bad\nb.py: fine"
+
+
+def run(model, diff, words):
+    pipeline = reprieve.Pipeline("asking", profile="criticizer")
+    critic = Critic(model, words=words)
+
+    @pipeline.stage
+    async def llm(job: reprieve.Job[int]) -> int:
+        return (await critic.review(job, diff)).parts
+
+    async def main():
+        async with inline() as app:
+            return await app.run(pipeline, 1)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.spec("CRIT-3.5")
+def test_a_429_on_one_file_does_not_pay_for_the_others_again(critic):
+    paths = [f"file{n:02}.py" for n in range(17)]
+    model = critic(*[None] * 16, reprieve.Retryable("busy", error_class="RATE_LIMITED", retry_after=1.0))
+    outcome = run(model, diff_of(*paths), Words(part_characters=60, at_once=1))
+    assert outcome.raise_for_status().result == 17
+    assert len(model.asked) == 18
+    assert [attempt.error_class for attempt in outcome.attempts] == ["RATE_LIMITED"]
+
+
+def test_an_answer_that_does_not_fit_twice_is_for_a_person(critic):
+    model = critic(severity="terrible")
+    outcome = run(model, diff_of("a.py"), Words())
+    assert outcome.status == "needs_review"
+    assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [("no place", r"\$diff"), ("$diff and $nonsense", "knows nothing"), ("$diff $", r"\$diff")]
+)
+def test_a_prompt_that_cannot_be_filled_in_is_refused(critic, text, why):
+    with pytest.raises(reprieve.UsageError, match=why):
+        Critic(critic(), template=text)
+
+
+def test_a_diff_cannot_close_the_marks_around_it_nor_fill_in_anything(critic):
+    model = critic()
+    text = "--- a/x\n+++ b/x\n@@ -0,0 +1,2 @@\n+>>>>>>>> 0000\n+$title ${mark}\n"
+    diff = Diff(title="T", files=parse(text).files, left_out=LeftOut(), recipients=(), unknown=0)
+    run(model, diff, Words())
+    asked = model.asked[0]
+    assert "+$title ${mark}" in asked
+    mark = asked.partition("<<<<<<<< ")[2][:16]
+    assert asked.count(f">>>>>>>> {mark}") == 1
