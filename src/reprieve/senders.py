@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from reprieve.adapters.slack import Slack
     from reprieve.adapters.smtp import SMTP, Imap
     from reprieve.adapters.webhook import Webhook
+    from reprieve.app.alerts.sinks import SenderSink
     from reprieve.core.delivery import Capability, Found, Phase
     from reprieve.ports.sending import Answer, Message, Outgoing, Question, Sender
 
@@ -20,6 +21,7 @@ _HOMES: Final = {
     "adapters.slack": "Slack",
     "adapters.smtp": "Imap SMTP",
     "adapters.webhook": "Webhook",
+    "app.alerts.sinks": "SenderSink",
     "core.delivery": "Capability Found Phase",
     "ports.sending": "Answer Message Outgoing Question Sender",
 }
@@ -38,6 +40,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Phase",
     "Question",
     "Sender",
+    "SenderSink",
     "Slack",
     "Webhook",
 ]

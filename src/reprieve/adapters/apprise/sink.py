@@ -7,6 +7,7 @@ import hashlib
 import logging
 import re
 import threading
+import warnings
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
@@ -34,7 +35,7 @@ class AppriseSink:
         scheme = _SCHEME.match(url)
         # Apprise writes what it cannot read into its log, secrets and all.
         logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)
-        plugin = None if scheme is None else apprise.Apprise.instantiate(url, suppress_exceptions=True)
+        plugin = None if scheme is None else _plugin(url)
         if scheme is None or plugin is None:
             shown = "what was given" if scheme is None else f"the {scheme[1]}:// URL"
             raise UsageError(f"Apprise does not know {shown}: see https://github.com/caronc/apprise for what it takes")
@@ -58,6 +59,13 @@ class AppriseSink:
 
     async def close(self) -> None:
         """It holds no connections."""
+
+
+def _plugin(url: str) -> apprise.NotifyBase | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of what its plugins import, which it loads all at once
+        found = apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    return found if isinstance(found, apprise.NotifyBase) else None
 
 
 async def _in_thread(work: Callable[[], bool]) -> bool:
