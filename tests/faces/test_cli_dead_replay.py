@@ -52,7 +52,7 @@ def test_in_one_go_a_dead_letter_is_replayed_verified_and_closed(worked, dead):
     assert worked("jobs", "show", 2, "--result", "--payload", "--json").json["result"] == "reviewed 5"
     done = dead("verify", 1)
     assert (done.code, done.out.splitlines()[0]) == (0, "dead letter 1: verified")
-    assert "reprieve dead verify 1 --note '...'" in done.out
+    assert "reprieve dead resolve 1 --note '...'" in done.out
     done = dead("resolve", 1, "--note", "INC-1 is closed")
     assert (done.code, done.out.splitlines()[0]) == (0, "dead letter 1: resolved")
     history = dead("show", 1, "--json").json["history"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.lifecycle import LetterState
+from reprieve.core.lifecycle import DEAD, LetterState
 from reprieve.core.remedies import NEXT_STEPS, REMEDIES, RootCause, likely_cause
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ _COMMANDS: Final[Mapping[LetterState, str | None]] = {
     LetterState.ESCALATED: "dead triage {which} --cause {cause}",
     LetterState.DISCARDED: "dead reopen {which} --reason '...'",
 }
+
+
+_ANEW: Final = frozenset({LetterState.OPEN, LetterState.ESCALATED})
+"""No gate is passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ def next_step(
     template = _COMMANDS[state]
     job = "watch" if job_id is None else f"show {job_id}"
     likely = likely_cause(category)
-    command = None if template is None else template.format(which=which, cause=likely or "CAUSE", job=job)
+    command = None if template is None else template.format(which=which, cause=cause or likely or "CAUSE", job=job)
     return NextStep(
         what=NEXT_STEPS[state],
         command=None if command is None else f"reprieve {command}",
@@ -56,11 +60,21 @@ def next_step(
 
 def next_step_of(row: LetterRow) -> NextStep:
     """What comes next for this one."""
-    return next_step(row.state, str(row.letter_id), category=row.category, cause=row.cause, job_id=row.job_id)
+    if row.waits_in is not None and row.state in DEAD:
+        return NextStep(
+            what=f"wait: campaign {row.waits_in} will replay it",
+            command=f"reprieve dead campaigns show {row.waits_in}",
+            hint="what is done to it meanwhile can make the campaign leave it out",
+        )
+    step = next_step(row.state, str(row.letter_id), category=row.category, cause=row.cause, job_id=row.job_id)
+    if row.replays and row.state in _ANEW:
+        hint = "it came back after a replay: cause, evidence and safety are asked for anew"
+        return replace(step, hint=hint if step.hint is None else f"{hint}; {step.hint}")
+    return step
 
 
 def _hint(state: LetterState, category: str, likely: RootCause | None, cause: str | None) -> str | None:
-    if state in {LetterState.OPEN, LetterState.ESCALATED}:
+    if state in _ANEW:
         return None if likely is None else f"with {category} it usually is {likely}: {REMEDIES[likely]}"
     if state is LetterState.TRIAGED and cause is not None:
         return REMEDIES[RootCause(cause)]

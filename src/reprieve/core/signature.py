@@ -17,7 +17,7 @@ _MASKED = re.compile(rf"({_UUID})|\d+(?:\.\d+)*")
 _LONG_NUMBER = re.compile(
     rf"({_UUID})|\d{{7,}}"
 )  # an id that strayed into a code; SQLSTATEs and error numbers are shorter
-_SIGNATURE_LENGTH = 100
+SIGNATURE_LENGTH = 100
 _FRAMES = 3
 _STANDARD_LIBRARY = json.__file__.rpartition("/json/")[0] + "/"
 _OURSELVES = __file__.rpartition("/core/")[0] + "/"
@@ -25,7 +25,7 @@ _OURSELVES = __file__.rpartition("/core/")[0] + "/"
 
 def signature(message: str) -> str:
     """The message with UUIDs as "UUID" and numbers as "N", at most 100 characters."""
-    return _MASKED.sub(_mask, message)[:_SIGNATURE_LENGTH]
+    return _MASKED.sub(_mask, message)[:SIGNATURE_LENGTH]
 
 
 def _mask(match: re.Match[str]) -> str:

@@ -69,6 +69,8 @@ class LetterRow:
     opened_at: float
     """When its job was given up for the first time."""
     closed_at: float | None
+    waits_in: int | None = None
+    """The campaign that will replay it when its turn comes."""
 
     @property
     def cursor(self) -> str:
@@ -229,6 +231,17 @@ class CampaignEntry:
     reason: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignMember:
+    """One member of a campaign: what became of it there, how its dead letter stands now, and what happened to that last."""
+
+    letter_id: int
+    state: MemberState
+    letter_state: LetterState
+    last_actor: str | None
+    last_event: str | None
+
+
 class DeadLetterReader(Protocol):
     """Everything that is looked up about dead letters; blocking, for threads."""
 
@@ -274,6 +287,14 @@ class DeadLetterReader(Protocol):
 
     def campaign(self, campaign_id: int) -> CampaignRow | None:
         """One."""
+        ...
+
+    def members(self, campaign_id: int, states: frozenset[MemberState], *, limit: int) -> Sequence[CampaignMember]:
+        """The first members of a campaign of which this became, in their order."""
+        ...
+
+    def waiting(self, letter_ids: Sequence[int]) -> Mapping[int, int]:
+        """Of these dead letters, those that wait for their turn in a campaign that is not over; in which."""
         ...
 
     def campaign_history(self, campaign_id: int) -> Sequence[CampaignEntry]:

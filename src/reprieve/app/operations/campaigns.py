@@ -22,6 +22,7 @@ from reprieve.core.canary import (
     WAVES,
     CampaignEvent,
     CampaignState,
+    MemberState,
     check_rate,
     check_waves,
 )
@@ -45,12 +46,13 @@ if TYPE_CHECKING:
     from reprieve.app.operations.settling import Settler
     from reprieve.core.remedies import RootCause
     from reprieve.ports.clock import Clock
-    from reprieve.ports.dead_letters import CampaignEntry, CampaignRow, DeadLetterReader
+    from reprieve.ports.dead_letters import CampaignEntry, CampaignMember, CampaignRow, DeadLetterReader
 
     Tell = Callable[[int], None]
     """Hears how many members have been written down so far."""
 
 GATES: Final = (LetterEvent.TRIAGE, LetterEvent.REMEDIATE, LetterEvent.APPROVE)
+NOTABLE: Final = frozenset({MemberState.RETURNED, MemberState.FAILED, MemberState.LEFT_OUT})
 _OPEN: Final = frozenset(CampaignState) - OVER
 _HIGHEST_ID: Final = 2**63 - 1
 _SHORTEST_INTERVAL: Final = 0.01
@@ -106,6 +108,13 @@ class CampaignOperations:
         """Who let it run, paused, resumed or ended it, and why; the oldest first."""
         await self._known(campaign_id)
         return await asyncio.to_thread(self._letters.campaign_history, campaign_id)
+
+    async def members(
+        self, campaign_id: int, states: frozenset[MemberState] = NOTABLE, *, limit: int = 50
+    ) -> Sequence[CampaignMember]:
+        """The first members of which this became: unless said, those that did not get to the end that was hoped for."""
+        await self._known(campaign_id)
+        return await asyncio.to_thread(self._letters.members, campaign_id, states, limit=limit)
 
     async def watch(self, campaign_id: int, *, interval: float = 1.0) -> AsyncIterator[CampaignRow]:
         """The same again and again, until the campaign is over."""

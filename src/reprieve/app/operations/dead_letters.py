@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.operations.asking import (
@@ -90,7 +91,9 @@ class DeadLetterOperations:
         found = await asyncio.to_thread(self._letters.letters, wanted)
         if not found:
             await require_known(self._reader, self._letters, wanted)
-        return found
+            return found
+        waiting = await asyncio.to_thread(self._letters.waiting, [row.letter_id for row in found])
+        return [replace(row, waits_in=waiting.get(row.letter_id)) for row in found]
 
     async def groups(self, wanted: GroupFilter = GroupFilter()) -> Sequence[GroupRow]:  # noqa: B008 - frozen
         """A page of groups, each of all dead letters with one fingerprint."""
@@ -118,7 +121,8 @@ class DeadLetterOperations:
         found = await asyncio.to_thread(self._letters.letter, letter_id)
         if found is None:
             raise UnknownNameError("dead letter", str(letter))
-        return found
+        waiting = await asyncio.to_thread(self._letters.waiting, [letter_id])
+        return replace(found, row=replace(found.row, waits_in=waiting.get(letter_id)))
 
     async def stats(self, *, window: float = 86_400.0, pipeline: str | None = None) -> DeadLetterStats:
         """The figures over so many seconds up to now (ING-7.1)."""

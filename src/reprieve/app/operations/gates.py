@@ -119,8 +119,11 @@ def _why_never(row: LetterRow) -> str:
 
 def _why_not(row: LetterRow, missing: list[LetterEvent]) -> str:
     cause = likely_cause(row.category) if row.cause is None else row.cause
+    unnamed = (
+        "the cause has to be named anew, as it came back after a replay" if row.replays else "the cause is not named"
+    )
     told = {
-        LetterEvent.TRIAGE: f"the cause is not named (reprieve dead triage {row.letter_id} --cause {cause or 'CAUSE'})",
+        LetterEvent.TRIAGE: f"{unnamed} (reprieve dead triage {row.letter_id} --cause {cause or 'CAUSE'})",
         LetterEvent.REMEDIATE: f"no evidence of a remedy is recorded{_to_show(row)} (reprieve dead remediate "
         f"{row.letter_id} --evidence '...')",
         LetterEvent.APPROVE: "nobody has confirmed that running it again does no harm (reprieve dead approve "

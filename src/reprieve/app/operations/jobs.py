@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Reader,
         StageRun,
         StageView,
+        WorkerView,
     )
 
 _PRUNED_AT_ONCE: Final = 500
@@ -127,6 +128,11 @@ class JobOperations:
             if pipeline in (None, stage.pipeline) and (stage.paused or stage.held_until is not None)
         ]
         return Progress(counts=counts, stopped=stopped)
+
+    async def workers(self) -> Sequence[WorkerView]:
+        """Those that are at work."""
+        now = self._clock.now()
+        return [each for each in await asyncio.to_thread(self._reader.workers) if each.expires_at > now]
 
     async def cancel(self, job_id: int, *, actor: str, reason: str = "") -> Cancelled:
         """End a job now, or ask the worker that runs it to stop it; `OVER` where it had ended before."""

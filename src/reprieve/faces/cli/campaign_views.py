@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from reprieve.ports.dead_letters import CampaignEntry, CampaignRow
+    from reprieve.ports.dead_letters import CampaignEntry, CampaignMember, CampaignRow
 
 _WINDOW: Final = 10
 """Looks over which the rate is taken."""
@@ -41,6 +41,7 @@ _MEMBERS: Final = {
     MemberState.REPLAYING: ("under way", "cyan"),
     MemberState.WAITING: ("waiting", ""),
 }
+_NOTABLE: Final = (MemberState.RETURNED, MemberState.FAILED, MemberState.LEFT_OUT)
 _OVER: Final = (MemberState.CONFIRMED, MemberState.RETURNED, MemberState.FAILED, MemberState.LEFT_OUT)
 
 
@@ -68,8 +69,10 @@ def list_table(rows: Sequence[CampaignRow], now: float) -> Table:
     )  # fmt: skip
 
 
-def detail(row: CampaignRow, now: float, history: Sequence[CampaignEntry] = ()) -> RenderableType:
-    """One, whole, with who steered it and what comes next."""
+def detail(
+    row: CampaignRow, now: float, history: Sequence[CampaignEntry] = (), members: Sequence[CampaignMember] = ()
+) -> RenderableType:
+    """One, whole, with who steered it, which members did not get to the end, and what comes next."""
     reason = Text(plain(row.reason), style=_STATES.get(row.state, ""))
     known = facts(
         [
@@ -88,7 +91,25 @@ def detail(row: CampaignRow, now: float, history: Sequence[CampaignEntry] = ()) 
     )
     entries = ((when(each.at, now), each.actor, each.state.value, plain(each.reason)) for each in history)
     steered: list[RenderableType] = [Text(), table(("when", "by", "state", "why"), entries)] if history else []
-    return Group(known, *steered, Text(), Text(f"next: {next_step(row)}"))
+    return Group(known, *steered, *_notable(row, members), Text(), Text(f"next: {next_step(row)}"))
+
+
+def _notable(row: CampaignRow, members: Sequence[CampaignMember]) -> list[RenderableType]:
+    """Members that came back, failed or were left out, and what happened to each last."""
+    if not members:
+        return []
+    shown = (
+        (
+            str(each.letter_id),
+            _MEMBERS[each.state][0],
+            each.letter_state.value,
+            f"{each.last_event} by {each.last_actor}",
+        )
+        for each in members
+    )
+    more = sum(row.members.get(state, 0) for state in _NOTABLE) - len(members)
+    rest = [Text(f"... and {more:,} more; --json --members {len(members) + more} has all")] if more > 0 else []
+    return [Text(), table(("dead letter", "here", "is now", "last"), shown), *rest]
 
 
 def next_step(row: CampaignRow) -> str:
@@ -104,7 +125,7 @@ def next_step(row: CampaignRow) -> str:
         case CampaignState.STOPPED:
             return f"find out what the remedy missed; what was not replayed is as it was: reprieve dead groups, reprieve dead triage {which} --cause CAUSE"
         case CampaignState.CANCELLED:
-            return f"what was not replayed is as it was: reprieve dead replay {which}"
+            return f"what was not replayed is as it was: reprieve dead {f'list {which}' if row.fingerprint else 'list'}"
         case CampaignState.DONE:
             return f"verify what they did, and close them: reprieve dead verify {which} --note '...'"
         case _:

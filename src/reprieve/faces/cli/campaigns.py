@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from reprieve.app.operations import Operations
     from reprieve.app.operations.campaigns import Started
-    from reprieve.ports.dead_letters import CampaignEntry, CampaignRow
+    from reprieve.ports.dead_letters import CampaignEntry, CampaignMember, CampaignRow
 
 app = typer.Typer(
     name="campaigns",
@@ -68,18 +68,34 @@ def list_campaigns(
 
 
 @app.command()
-def show(campaign: CampaignId, *, as_json_: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Show one campaign: how far it is, what became of its members, who steered it, and what comes next.
+def show(
+    campaign: CampaignId,
+    *,
+    members: Annotated[
+        int, typer.Option(help="How many of those that came back, failed or were left out to name.", min=0, max=100_000)
+    ] = 20,
+    as_json_: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show one campaign: how far it is, who steered it, which members came back, failed or were left out, and what comes next.
 
     Examples:
     reprieve dead campaigns show 3
     """
 
-    async def task(operations: Operations) -> tuple[CampaignRow, Sequence[CampaignEntry]]:
-        return await operations.campaigns.show(campaign), await operations.campaigns.history(campaign)
+    async def task(
+        operations: Operations,
+    ) -> tuple[CampaignRow, Sequence[CampaignEntry], Sequence[CampaignMember]]:
+        campaigns = operations.campaigns
+        row, history = await campaigns.show(campaign), await campaigns.history(campaign)
+        return row, history, await campaigns.members(campaign, limit=members) if members else ()
 
-    row, history = operate(url, task)
-    _show(row, history, as_json_=as_json_)
+    row, history, named = operate(url, task)
+    if as_json_:
+        more = {"history": [asdict(entry) for entry in history], "notable": [asdict(member) for member in named]}
+        say_json(as_json(row) | more)
+    else:
+        console().print(detail(row, time.time(), history, named))
 
 
 @app.command()
@@ -247,10 +263,15 @@ def follow(url: str, campaign: int, *, interval: float = 1.0, as_json_: bool = F
     try:
         operate(url, task)
     except KeyboardInterrupt:
-        complain(
-            f"campaign {campaign} goes on without you: reprieve dead campaigns watch {campaign} shows it again, "
-            f"reprieve dead campaigns pause {campaign} halts it"
-        )
+        shown = f"reprieve dead campaigns watch {campaign} shows it again"
+        if seen.looks and seen.latest.state is CampaignState.PAUSED:
+            complain(
+                f"campaign {campaign} stays paused: {shown}, reprieve dead campaigns resume {campaign} lets it go on"
+            )
+        else:
+            complain(
+                f"campaign {campaign} goes on without you: {shown}, reprieve dead campaigns pause {campaign} halts it"
+            )
         raise typer.Exit(_INTERRUPTED) from None
     if not as_json_:
         say(f"next: {plain(next_step(seen.latest))}")
@@ -289,8 +310,8 @@ def _shown(*, as_json_: bool) -> Iterator[Callable[[Seen], None]]:
             yield lambda seen: live.update(picture(seen), refresh=True)
 
 
-def _show(row: CampaignRow, history: Sequence[CampaignEntry] = (), *, as_json_: bool) -> None:
+def _show(row: CampaignRow, *, as_json_: bool) -> None:
     if as_json_:
-        say_json(as_json(row) | ({"history": [asdict(entry) for entry in history]} if history else {}))
+        say_json(as_json(row))
     else:
-        console().print(detail(row, time.time(), history))
+        console().print(detail(row, time.time()))

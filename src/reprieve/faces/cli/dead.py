@@ -104,7 +104,7 @@ def groups(  # noqa: PLR0913 - one parameter an option
     elif not found:
         say("no dead letters")
     else:
-        console().print(dead_views.group_list(found, time.time(), blocks=_draws()))
+        console().print(dead_views.group_list(found, time.time(), states=states, blocks=_draws()))
         if following is not None:
             say(f"There may be more: --offset {following}")
 

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from reprieve.app.next_steps import next_step
-from reprieve.core.lifecycle import LetterEvent
+from reprieve.app.next_steps import next_step, next_step_of
+from reprieve.core.lifecycle import DEAD, LetterEvent, LetterState
 from reprieve.core.remedies import RootCause  # noqa: TC001 - Typer evaluates annotations at run time
 from reprieve.errors import UsageError
 from reprieve.faces.cli.common import complain, operate, say, say_json
@@ -231,13 +231,25 @@ def tell_refusals(refused: Sequence[Refused]) -> None:
         complain(f"... and {len(refused) - _TOLD:,} more; --json has all")
 
 
+def left_out(row: LetterRow) -> str:
+    """A clause for one that a campaign would have replayed, and now will not."""
+    if row.waits_in is None or row.state in DEAD - {LetterState.ESCALATED}:
+        return ""
+    return f"; campaign {row.waits_in}, in which it waited for its turn, will leave it out"
+
+
 def tell_next(rows: Sequence[LetterRow], which: str | None = None) -> None:
     """Say what comes next for these, and the command for it; for all in the same state at once."""
-    states = {row.state: [each for each in rows if each.state == row.state] for row in rows}
-    for state, some in states.items():
+    kinds: dict[tuple[LetterState, int | None], list[LetterRow]] = {}
+    for row in rows:
+        kinds.setdefault((row.state, row.waits_in), []).append(row)
+    for (state, _), some in kinds.items():
         first = some[0]
         named = which or " ".join(str(row.letter_id) for row in some)
-        step = next_step(state, named, category=first.category, cause=first.cause, job_id=first.job_id)
+        if len(some) == 1 and which is None:
+            step = next_step_of(first)
+        else:
+            step = next_step(state, named, category=first.category, cause=first.cause, job_id=first.job_id)
         say(f"  next: {step.what}")
         if step.command is not None:
             say(f"  {plain(step.command)}{'' if step.hint is None else f'    # {step.hint}'}")
@@ -270,10 +282,15 @@ def _progress(meant: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def _tell(chosen: Chosen, event: LetterEvent, done: Remedied, rows: Sequence[LetterRow], *, one_by_one: bool) -> None:
+    closed = event is LetterEvent.VERIFY and all(row.state is LetterState.RESOLVED for row in rows)
+    what = "verified and resolved" if closed else _DONE[event]
     for row in rows if one_by_one else ():
-        say(f"dead letter {row.letter_id}: {_DONE[event]}")
+        say(f"dead letter {row.letter_id}: {what}{left_out(row)}")
     if not one_by_one or len(rows) < len(done.applied):
-        say(f"{count(len(done.applied), 'dead letter')} {_DONE[event]}")
-    if one_by_one or chosen.option:
+        say(f"{count(len(done.applied), 'dead letter')} {what}")
+    if event is LetterEvent.VERIFY and not closed and chosen.option and done.applied:
+        say("  next: close it with a note")
+        say(f"  reprieve dead resolve {' '.join(map(str, done.applied)) if one_by_one else chosen.option} --note '...'")
+    elif one_by_one or chosen.option:
         tell_next(rows, None if one_by_one else chosen.option)
     tell_refusals(done.refused)

@@ -28,7 +28,7 @@ from reprieve.faces.cli.common import (
     say,
     say_json,
 )
-from reprieve.faces.cli.dead_acts import refusal, tell_next, tell_refusals
+from reprieve.faces.cli.dead_acts import left_out, refusal, tell_next, tell_refusals
 from reprieve.faces.cli.dead_selecting import Ids, takes
 from reprieve.faces.cli.editing import edited, read_payload, require_kept
 from reprieve.faces.cli.rendering import plain
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 
 _FIRST_LOOK: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
+_SUSPICIOUS: Final = 10.0
+"""Seconds without any change after which it is said where to look."""
+_INTERRUPTED: Final = 130
+NOBODY_WORKS: Final = "no worker runs: reprieve work starts one, and nothing is replayed until then"
 
 
 @takes(wholesale)
@@ -124,7 +128,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
     given = None if payload is None else read_payload(payload)
     finished: list[Remedied] = []
 
-    async def task(operations: Operations) -> tuple[Remedied, Sequence[LetterDetail]]:
+    async def task(operations: Operations) -> tuple[Remedied, Sequence[LetterDetail], bool]:
         letters = operations.dead_letters
         if not finished:  # the database may have been away while the jobs were waited for
             pipeline, revised = None, given
@@ -139,10 +143,18 @@ def replay(  # noqa: PLR0913 - one parameter an option
         (done,) = finished
         if wait:
             await _over(operations, done.applied, patience)
-        return done, [await letters.show(letter_id) for letter_id in done.applied]
+        working = wait or bool(await operations.jobs.workers())
+        return done, [await letters.show(letter_id) for letter_id in done.applied], working
 
-    done, details = operate(url, task)
+    try:
+        done, details, working = operate(url, task)
+    except KeyboardInterrupt:
+        if finished and finished[0].applied:
+            complain("replayed all the same: the jobs go on without you, reprieve dead list shows what becomes of them")
+        raise typer.Exit(_INTERRUPTED) from None
     _tell(done, details, waited=wait, as_json=as_json)
+    if details and not working:
+        complain(NOBODY_WORKS)
     if done.refused or (wait and any(each.job_status is not JobStatus.SUCCEEDED for each in details)):
         raise typer.Exit(1)
 
@@ -175,8 +187,11 @@ async def _over(operations: Operations, letter_ids: Sequence[int], patience: flo
     import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
 
     screen = Console(stderr=True)
+    if not await operations.jobs.workers():
+        complain(NOBODY_WORKS)
     left = [(await operations.dead_letters.show(letter_id)).row.job_id for letter_id in letter_ids]
     began, pause = time.monotonic(), _FIRST_LOOK
+    seen, moved, told = None, began, False
     with screen.status("waiting for a worker") as shown:
         while left:
             jobs = [(await operations.jobs.show(job_id)).job for job_id in left]
@@ -184,6 +199,14 @@ async def _over(operations: Operations, letter_ids: Sequence[int], patience: flo
             if left and patience is not None and time.monotonic() - began > patience:
                 complain(f"not over after {patience:g} s: {', '.join(f'job {each}' for each in left)}")
                 return
+            now = [(job.status, job.stage) for job in jobs]
+            seen, moved = now, moved if now == seen else time.monotonic()
+            if left and not told and time.monotonic() - moved > _SUSPICIOUS:
+                told = True
+                complain(
+                    f"nothing has moved for {_SUSPICIOUS:.0f} s: is a worker running (reprieve work), "
+                    "does a stage stand still (reprieve stages list)? Ctrl-C leaves the jobs in the queue"
+                )
             shown.update(", ".join(f"job {job.job_id}: {job.status} at {plain(job.stage)}" for job in jobs[:3]))
             if left:
                 await asyncio.sleep(pause)
@@ -202,7 +225,7 @@ def _tell(done: Remedied, details: Sequence[LetterDetail], *, waited: bool, as_j
     for each in details:
         row = each.row
         if not waited:
-            say(f"dead letter {row.letter_id}: job {row.job_id} is in the queue again")
+            say(f"dead letter {row.letter_id}: job {row.job_id} is in the queue again{left_out(row)}")
         elif each.job_status is JobStatus.SUCCEEDED:
             say(f"dead letter {row.letter_id}: job {row.job_id} succeeded")
         else:

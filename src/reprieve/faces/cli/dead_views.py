@@ -11,7 +11,8 @@ from rich.text import Text
 
 from reprieve.app.next_steps import next_step, next_step_of
 from reprieve.core.lifecycle import DEAD, LetterState
-from reprieve.core.remedies import likely_cause
+from reprieve.core.remedies import RootCause, likely_cause
+from reprieve.core.signature import SIGNATURE_LENGTH
 from reprieve.faces.cli.rendering import count, facts, length, plain, status, table, when
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _URGENT: Final = (
     LetterState.RESOLVED,
 )
 """A group's next step is that of its members in the first of these states."""
+_UNNAMED: Final = frozenset({LetterState.OPEN, LetterState.ESCALATED})
 
 
 def row_as_json(row: LetterRow) -> dict[str, object]:
@@ -75,15 +77,17 @@ def letter_list(rows: Sequence[LetterRow], now: float) -> RenderableType:
                     f"{row.attempts} of {row.budget}",
                     str(row.replays or ""),
                 ),
-                (row.signature, f"next: {_told(next_step_of(row))}"),
+                (_headline(row), f"next: {_told(next_step_of(row))}"),
             )
             for row in rows
         ],
     )
 
 
-def group_list(groups: Sequence[GroupRow], now: float, *, blocks: bool) -> RenderableType:
-    """Each group with an example, what happened and what comes next under it."""
+def group_list(
+    groups: Sequence[GroupRow], now: float, *, states: frozenset[LetterState], blocks: bool
+) -> RenderableType:
+    """Each group with an example, what happened and what comes next under it; counted are those in these states."""
     headings = ("count", "states", "pipeline.stage", "class")
     return _items(
         headings,
@@ -91,18 +95,18 @@ def group_list(groups: Sequence[GroupRow], now: float, *, blocks: bool) -> Rende
             (
                 (
                     f"{group.count:,}",
-                    _states(group.by_state),
+                    _counted(group.by_state, states),
                     ", ".join(f"{pipeline}.{stage}" for pipeline in group.pipelines for stage in group.stages),
                     group.error_class,
                 ),
                 (
-                    group.signature,
+                    shortened(group.signature),
                     f"{group.fingerprint}, for example {group.sample_id}",
                     (
                         f"first {_ago(group.first_seen, now)}, last {_ago(group.last_seen, now)}; in the last 24 hours: "
                         f"{trend(group.trend, blocks=blocks) or 'none'}"
                     ),
-                    f"next: {_told(_next_of_group(group))}",
+                    *_next_lines(group, states),
                 ),
             )
             for group in groups
@@ -137,7 +141,7 @@ def stats_page(stats: DeadLetterStats, now: float, *, blocks: bool) -> Renderabl
     return Group(
         facts(
             (
-                ("in the queue", f"{stats.size:,}"),
+                ("in the queue", _queue(stats)),
                 ("by state", _states(stats.by_state)),
                 ("oldest", when(stats.oldest_at, now)),
                 ("inflow", f"{stats.inflow_last_hour:,} in the last hour, {stats.inflow_per_hour:,.1f} an hour {over}"),
@@ -154,6 +158,16 @@ def stats_page(stats: DeadLetterStats, now: float, *, blocks: bool) -> Renderabl
     )
 
 
+def _queue(stats: DeadLetterStats) -> str:
+    """How many wait for a remedy, and those that are listed besides."""
+    under_way = stats.by_state.get(LetterState.REPLAYING, 0)
+    replayed = stats.by_state.get(LetterState.REPLAYED, 0)
+    besides = [f"{under_way:,} replaying"] * bool(under_way) + [f"{replayed:,} replayed and to be verified"] * bool(
+        replayed
+    )
+    return "; besides ".join(filter(None, (f"{stats.size:,} that wait for a remedy", ", ".join(besides))))
+
+
 def trend(numbers: Sequence[int], *, blocks: bool) -> str:
     """Numbers as a small picture; as they are where a terminal cannot draw it. Empty where all are 0."""
     highest = max(numbers, default=0)
@@ -166,7 +180,6 @@ def trend(numbers: Sequence[int], *, blocks: bool) -> str:
 
 def _failure(detail: LetterDetail, now: float) -> Table:
     row = detail.row
-    likely = likely_cause(row.category)
     return facts(
         (
             ("pipeline", row.pipeline),
@@ -183,12 +196,12 @@ def _failure(detail: LetterDetail, now: float) -> Table:
             ("closed", when(row.closed_at, now)),
             ("signature", row.signature),
             ("fingerprint", row.fingerprint),
-            ("cause", row.cause or ("" if likely is None else f"not named yet; likely {likely}")),
+            ("cause", _cause(row)),
             ("replays", str(row.replays) if row.replays else ""),
             ("campaign", "" if row.campaign_id is None else str(row.campaign_id)),
             ("job", "removed" if detail.job_status is None else status(detail.job_status)),
             ("stages that are done", ", ".join(detail.finished_stages)),
-            ("payload", "" if detail.payload_kept else "not kept: it cannot be replayed"),
+            ("payload", _payload(detail)),
         )
     )
 
@@ -215,16 +228,48 @@ def _next_page(row: LetterRow) -> list[Text]:
         lines.append(Text(f"  {step.command}"))
     if step.hint is not None:
         lines.append(Text(f"  {step.hint}", style="dim"))
-    if row.state in DEAD and row.state is not LetterState.APPROVED:
+    if row.state in DEAD and row.state is not LetterState.APPROVED and row.waits_in is None:
         named = row.cause or likely_cause(row.category) or "CAUSE"
         whole = f"reprieve dead replay {row.letter_id} --cause {named} --evidence '...' --safe"
         lines += [Text("in one go:", style="dim"), Text(f"  {whole}")]
+        if named == RootCause.DATA:
+            lines.append(Text("  with --set PATH=JSON or --payload FILE where its payload is wrong", style="dim"))
     return lines
 
 
-def _next_of_group(group: GroupRow) -> NextStep:
-    state = next((each for each in _URGENT if group.by_state.get(each)), LetterState.RESOLVED)
+def _cause(row: LetterRow) -> str:
+    likely = likely_cause(row.category)
+    if row.cause is None:
+        return "" if likely is None else f"not named yet; likely {likely}"
+    return f"to be named anew; it was {row.cause}" if row.state in _UNNAMED else row.cause
+
+
+def _payload(detail: LetterDetail) -> str:
+    if detail.payload_kept:
+        return f"kept: reprieve jobs show {detail.row.job_id} --payload"
+    return "not kept: it cannot be replayed"
+
+
+def _next_of_group(group: GroupRow, states: frozenset[LetterState] = frozenset(LetterState)) -> NextStep:
+    state = next((each for each in _URGENT if each in states and group.by_state.get(each)), LetterState.RESOLVED)
     return next_step(state, f"--group {group.fingerprint}", category=group.category)
+
+
+def _next_lines(group: GroupRow, states: frozenset[LetterState]) -> list[str]:
+    """What comes next, for members in each state on its own where they are in several that ask for something."""
+    asking = [each for each in _URGENT if group.by_state.get(each) and each in states and not each.closed]
+    asking = [each for each in asking if each is not LetterState.REPLAYING] or asking
+    if len(asking) < 2:  # noqa: PLR2004 - several
+        return [f"next: {_told(_next_of_group(group, states))}"]
+    steps = [(each, next_step(each, f"--group {group.fingerprint}", category=group.category)) for each in asking]
+    return [f"next: {_told(step)}    # {group.by_state[each]:,} {each}" for each, step in steps]
+
+
+def _counted(by_state: Mapping[LetterState, int], states: frozenset[LetterState]) -> str:
+    """The states of those that are counted; what else there is stands in brackets."""
+    others = _states({state: number for state, number in by_state.items() if state not in states})
+    shown = _states({state: number for state, number in by_state.items() if state in states})
+    return f"{shown} (and {others})" if others else shown
 
 
 def _told(step: NextStep) -> str:
@@ -258,6 +303,17 @@ def _state(row: LetterRow) -> Text:
 
 def _states(by_state: Mapping[LetterState, int]) -> str:
     return ", ".join(f"{state} {by_state[state]:,}" for state in _URGENT if by_state.get(state))
+
+
+def _headline(row: LetterRow) -> str:
+    """What it failed with, in a line: the status, and how its message begins, in which numbers are an N."""
+    status = "" if row.status_code is None else f"{row.status_code}: "
+    return status + shortened(row.signature)
+
+
+def shortened(signature: str) -> str:
+    """A signature that was cut ends with a whole word."""
+    return signature if len(signature) < SIGNATURE_LENGTH else f"{signature.rpartition(' ')[0] or signature} ..."
 
 
 def _ago(moment: float, now: float) -> str:

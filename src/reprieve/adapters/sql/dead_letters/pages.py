@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     Key = tuple[float, int]
 
-ROW: Final = tuple(LETTER[name] for name in LetterRow.__slots__)
+_STORED: Final = tuple(name for name in LetterRow.__slots__ if name != "waits_in")
+"""The others are looked up for those that are shown."""
+ROW: Final = tuple(LETTER[name] for name in _STORED)
 FROM_ROWS: Final = dead_letters.join(dead_letter_groups, dead_letter_groups.c.id == dead_letters.c.group_id)
 _KEY: Final = (dead_letters.c.last_failure_at, dead_letters.c.id)
 _KINDS: Final = ("pipeline", "stage", "error_class", "category", "fingerprint")
@@ -106,7 +108,7 @@ def read_page(connection: Connection, wanted: LetterFilter) -> Sequence[LetterRo
 
 def letter_row(row: Any) -> LetterRow:  # noqa: ANN401 - a row of ROW, or one that has more
     """A row of ROW as a value."""
-    values = {name: getattr(row, name) for name in LetterRow.__slots__}
+    values = {name: getattr(row, name) for name in _STORED}
     return LetterRow(**values | {"state": LetterState(row.state)})
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from reprieve.adapters.sql import views
 from reprieve.adapters.sql.dead_letters.figures import read_stats
 from reprieve.adapters.sql.dead_letters.groups import read_fingerprints, read_group, read_groups
+from reprieve.adapters.sql.dead_letters.membership import read_members, read_waiting
 from reprieve.adapters.sql.dead_letters.pages import ROW, letter_row, read_page
 from reprieve.adapters.sql.deliveries.reading import read_unserved
 from reprieve.adapters.sql.engine import Database
@@ -33,7 +34,14 @@ if TYPE_CHECKING:
     from sqlalchemy import Select
     from sqlalchemy.engine import Connection
 
-    from reprieve.ports.dead_letters import DeadLetterStats, GroupFilter, GroupRow, LetterFilter, LetterRow
+    from reprieve.ports.dead_letters import (
+        CampaignMember,
+        DeadLetterStats,
+        GroupFilter,
+        GroupRow,
+        LetterFilter,
+        LetterRow,
+    )
     from reprieve.ports.reader import JobView
 
 
@@ -121,6 +129,16 @@ class SqlDeadLetterReader:
         """One."""
         found = self._campaigns(select(campaigns).where(campaigns.c.id == campaign_id))
         return found[0] if found else None
+
+    def members(self, campaign_id: int, states: frozenset[MemberState], *, limit: int) -> Sequence[CampaignMember]:
+        """The first members of a campaign of which this became, in their order."""
+        with self._database.transaction() as connection:
+            return read_members(connection, campaign_id, states, limit=limit)
+
+    def waiting(self, letter_ids: Sequence[int]) -> Mapping[int, int]:
+        """Of these dead letters, those that wait for their turn in a campaign that is not over; in which."""
+        with self._database.transaction() as connection:
+            return read_waiting(connection, letter_ids)
 
     def campaign_history(self, campaign_id: int) -> Sequence[CampaignEntry]:
         """Who steered it since it began, the oldest first."""
