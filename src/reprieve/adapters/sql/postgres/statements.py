@@ -23,9 +23,17 @@ NOTIFY: Final = "SELECT pg_notify('reprieve', '')"
 _GIVEN_JOBS: Final = """
 WITH given AS MATERIALIZED (
   SELECT nextval('jobs_id_seq') AS id, g.*
-  FROM unnest(%b::text[], %b::text[], %b::text[], %b::bytea[], %b::text[], %b::float8[], %b::int[], %b::float8[])
+  FROM unnest(%(keys)b::text[], %(pipelines)b::text[], %(stages)b::text[], %(payloads)b::bytea[], %(payload_types)b::text[],
+      %(created_at)b::float8[], %(priorities)b::int[], %(run_at)b::float8[])
     AS g(key, pipeline, stage, payload, payload_type, created_at, priority, run_at)
 ),"""
+
+# One row for all jobs: their ids, which go up as they were given; their keys only where some were there before.
+_ANSWER: Final = """
+SELECT array_agg(id ORDER BY id), CASE WHEN count(*) < %(given)b THEN array_agg(idempotency_key ORDER BY id) END,
+  pg_notify('reprieve', '')::text
+FROM made
+"""
 
 # Ids in the order of the call, rows in the order of the keys: two batches with the same keys cannot lock each other out.
 _MADE: Final = """
@@ -38,19 +46,24 @@ made AS (
 ), queued AS (
   INSERT INTO queue (job_id, pipeline, stage, priority, state)
   SELECT id, pipeline, first_stage, priority, 0 FROM made
-)
-SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
-"""
-SUBMIT: Final = _GIVEN_JOBS + _MADE.format(
-    columns="pipeline, stage, payload, payload_type, to_timestamp(created_at), priority"
+)"""
+SUBMIT: Final = (
+    _GIVEN_JOBS
+    + _MADE.format(columns="pipeline, stage, payload, payload_type, to_timestamp(created_at), priority")
+    + _ANSWER
 )
 
 # A bulk submission differs in keys and payloads only: the rest travels once.
-SUBMIT_ALIKE: Final = """
+_GIVEN_ALIKE: Final = """
 WITH given AS MATERIALIZED (
   SELECT nextval('jobs_id_seq') AS id, g.* FROM unnest(%(keys)b::text[], %(payloads)b::bytea[]) AS g(key, payload)
-),""" + _MADE.format(  # noqa: S608 - assembled from constants
-    columns="%(pipeline)b, %(stage)b, payload, %(payload_type)b, to_timestamp(%(created_at)b), %(priority)b::int"
+),"""
+SUBMIT_ALIKE: Final = (
+    _GIVEN_ALIKE
+    + _MADE.format(
+        columns="%(pipeline)b, %(stage)b, payload, %(payload_type)b, to_timestamp(%(created_at)b), %(priority)b::int"
+    )
+    + _ANSWER
 )
 
 SUBMIT_LATER: Final = f"""{_GIVEN_JOBS}
@@ -64,9 +77,7 @@ made AS (
   INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at)
   SELECT g.id, g.pipeline, g.stage, g.priority, CASE WHEN g.run_at <= g.created_at THEN 0 ELSE 2 END, to_timestamp(g.run_at)
   FROM given g WHERE g.id IN (SELECT id FROM made)
-)
-SELECT id, idempotency_key FROM made UNION ALL SELECT 0, pg_notify('reprieve', '')::text
-"""  # noqa: S608 - assembled from constants
+){_ANSWER}"""  # noqa: S608 - assembled from constants
 
 # Where in the batch a row of the queue stands.
 _PLACE: Final = "array_position(%(job_ids)b::bigint[], q.job_id)"

@@ -12,7 +12,7 @@ from reprieve.adapters.sql.postgres.jobs import cancel_one
 from reprieve.ports import intents as i
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from reprieve.adapters.sql.postgres.link import Asking
 
@@ -49,9 +49,10 @@ async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, aga
     first: dict[str, i.Submit] = {}
     for each in intents:
         first.setdefault(each.idempotency_key, each)
-    made = await _insert(cursor, statement, first.values())
-    if len(made) == len(intents):
-        return [i.Submitted(job_id=made[each.idempotency_key]) for each in intents]
+    ids, keys = await _insert(cursor, statement, list(first.values()))
+    if keys is None and len(first) == len(intents):
+        return [i.Submitted(job_id=job_id) for job_id in ids]
+    made = dict(zip(first if keys is None else keys, ids, strict=True))
     missing = [key for key in first if key not in made]
     there: dict[str, tuple[Any, ...]] = {}
     late: Iterator[Reply] = iter(())
@@ -77,35 +78,36 @@ async def _plain(cursor: Asking, statement: str, intents: list[i.Submit], *, aga
     return replies
 
 
-async def _insert(cursor: Asking, statement: str, intents: Iterable[i.Submit]) -> dict[str, int]:
-    rows = list(intents)
-    keys = Texts([each.idempotency_key for each in rows])
-    payloads = Blobs([each.payload for each in rows])
+async def _insert(cursor: Asking, statement: str, rows: list[i.Submit]) -> tuple[Sequence[int], Sequence[str] | None]:
+    """The ids of those that were created, in order; with their keys, unless all were."""
+    values: dict[str, Any] = {
+        "given": len(rows),
+        "keys": Texts([each.idempotency_key for each in rows]),
+        "payloads": Blobs([each.payload for each in rows]),
+    }
     shared = set(map(_SHARED, rows))
     if len(shared) == 1 and statement is sql.SUBMIT:
         pipeline, stage, payload_type, created_at, priority, _ = shared.pop()
         await cursor.execute(
             sql.SUBMIT_ALIKE,
-            {
-                "keys": keys, "payloads": payloads, "pipeline": pipeline, "stage": stage, "payload_type": payload_type,
-                "created_at": created_at, "priority": priority,
-            },
+            values
+            | {"pipeline": pipeline, "stage": stage, "payload_type": payload_type, "created_at": created_at, "priority": priority},
         )  # fmt: skip
     else:
         await cursor.execute(
             statement,
-            (
-                keys,
-                Texts([each.pipeline for each in rows]),
-                Texts([each.stage for each in rows]),
-                payloads,
-                Texts([each.payload_type for each in rows]),
-                Floats([each.created_at for each in rows]),
-                Ints([each.priority for each in rows]),
-                MaybeFloats([each.run_at for each in rows]),
-            ),
+            values
+            | {
+                "pipelines": Texts([each.pipeline for each in rows]),
+                "stages": Texts([each.stage for each in rows]),
+                "payload_types": Texts([each.payload_type for each in rows]),
+                "created_at": Floats([each.created_at for each in rows]),
+                "priorities": Ints([each.priority for each in rows]),
+                "run_at": MaybeFloats([each.run_at for each in rows]),
+            },
         )
-    return {key: job_id for job_id, key in await cursor.fetchall() if job_id}
+    ids, keys, _ = await cursor.fetchone() or ((), (), "")
+    return ids or (), keys if ids else ()
 
 
 def _known(wanted: i.Submit, row: tuple[Any, ...], *, again: bool) -> Reply:
