@@ -14,6 +14,8 @@ from engine.order import Order
 from harness import Figure, take_turns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from engine.arena import Arena
     from engine.scale import Scale
 
@@ -29,52 +31,49 @@ ACTIONS = {
 
 
 def speed(arena: Arena, scale: Scale, dialect: Dialect) -> list[Figure]:
-    """Our store on a full database beside an empty one, turn by turn."""
+    """Our store on a full database beside an empty one, batch by batch."""
     order = Order(url="", jobs=scale.probed, start=10 * (scale.finished + scale.dead))
     with arena.database("full", dialect, order) as filled:
         contenders.STORE.told("install", filled)
         fill(filled.url, scale.finished, scale.dead)
-        numbers = iter(range(order.start, 10**12, 2 * scale.probed))
-
-        def on_full() -> dict[str, float]:
-            return _probe(arena, replace(filled, start=next(numbers)), dialect)
-
-        def on_empty() -> dict[str, float]:
-            with arena.database("empty", dialect, order) as placed:
-                contenders.STORE.told("install", placed)
-                return _probe(arena, placed, dialect)
-
-        taken = take_turns({"full": on_full, "empty": on_empty}, scale.rounds)
+        rounds = [
+            _round(arena, replace(filled, start=order.start + 2 * number * scale.probed), dialect)
+            for number in range(scale.rounds)
+        ]
     return [
         Figure(
             name=f"{label}, {dialect}, {scale.finished:,} finished jobs and {scale.dead:,} dead letters",
-            value=statistics.median(each[action] for each in taken["full"]),
+            value=statistics.median(each[action][0] for each in rounds),
             unit="jobs/s",
             peer="an empty database",
-            peer_value=statistics.median(each[action] for each in taken["empty"]),
+            peer_value=statistics.median(each[action][1] for each in rounds),
             at_least=KEEPS,
         )
         for action, label in ACTIONS.items()
     ]
 
 
-def _probe(arena: Arena, order: Order, dialect: Dialect) -> dict[str, float]:
-    """Jobs a second of each action, the database brought to rest before each."""
-    rates = {}
-    for action, asked in (
-        ("submit", order),
-        ("scatter", replace(order, start=order.start + order.jobs, scattered=True)),
-    ):
-        _settle(arena, order, dialect)
-        rates[action] = order.jobs / contenders.STORE.told("submit", asked)
-    _settle(arena, order, dialect)
-    taken = contenders.STORE.told("claim_all", order)
-    return rates | {name: 2 * order.jobs / seconds for name, seconds in taken.items()}
+def _round(arena: Arena, filled: Order, dialect: Dialect) -> dict[str, list[float]]:
+    """Jobs a second of each action on both, which are brought to rest before each."""
+    with arena.database("empty", dialect, filled) as empty:
+        contenders.STORE.told("install", empty)
+        order = replace(filled, beside=empty.url)
+        scattered = replace(order, start=order.start + order.jobs, scattered=True)
+        taken = {}
+        for action, asked in (("submit", order), ("scatter", scattered)):
+            _settle(arena, (filled, empty), dialect)
+            taken[action] = contenders.STORE.told("submit", asked)
+        _settle(arena, (filled, empty), dialect)
+        claimed = contenders.STORE.told("claim_all", order)
+    rates = {action: [order.jobs / seconds for seconds in both] for action, both in taken.items()}
+    # Both submissions are claimed.
+    return rates | {action: [2 * order.jobs / seconds for seconds in both] for action, both in claimed.items()}
 
 
-def _settle(arena: Arena, order: Order, dialect: Dialect) -> None:
+def _settle(arena: Arena, orders: Iterable[Order], dialect: Dialect) -> None:
     if dialect is Dialect.POSTGRESQL:
-        arena.server.settle(order.database)
+        for order in orders:
+            arena.server.settle(order.database)
 
 
 def memory(arena: Arena, scale: Scale) -> list[Figure]:

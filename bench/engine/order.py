@@ -22,6 +22,8 @@ class Order:
     """One table of settings for all contenders; each reads what concerns it."""
 
     url: str
+    beside: str = ""
+    """The address of another database that takes turns with this one."""
     jobs: int = 0
     start: int = 0
     """The number of the first job, for those that name theirs."""

@@ -56,46 +56,66 @@ def install(told: Order) -> None:
     schema.upgrade(told.url)
 
 
-def submit(told: Order) -> float:
-    """Seconds to submit the jobs, a thousand in a batch."""
+def submit(told: Order) -> list[float]:
+    """Seconds to submit the jobs, a thousand in a batch, here and beside."""
 
-    async def run() -> float:
-        store = opened(told.url)
-        await store.open()
-        began = time.perf_counter()
+    async def run() -> list[float]:
+        stores = await _open_both(told)
+        taken = [0.0 for _ in stores]
         for low in range(told.start, told.start + told.jobs, AT_ONCE):
-            now = time.time()
             numbers = range(low, min(told.start + told.jobs, low + AT_ONCE))
-            await store.apply([submission(number, told, now) for number in numbers])
-        taken = time.perf_counter() - began
-        await store.close()
+            for place in _turns(stores, low // AT_ONCE):
+                began = time.perf_counter()
+                now = time.time()
+                await stores[place].apply([submission(number, told, now) for number in numbers])
+                taken[place] += time.perf_counter() - began
+        for store in stores:
+            await store.close()
         return taken
 
     return asyncio.run(run())
 
 
-def claim_all(told: Order) -> dict[str, float]:
-    """Seconds to claim all jobs, and to finish them, in batches that take turns."""
+def claim_all(told: Order) -> dict[str, list[float]]:
+    """Seconds to claim all jobs, and to finish them, in batches that take turns, here and beside."""
 
-    async def run() -> dict[str, float]:
-        store = opened(told.url)
-        await store.open()
-        worker_id = await _register(store, [stage_name(0)])
-        taken = {"claim": 0.0, "finish": 0.0}
-        while True:
-            began = time.perf_counter()
-            leases = await _claim(store, worker_id, [stage_name(0)], told, [])
-            claimed = time.perf_counter()
-            finishing = await _pass(store, leases, [stage_name(0)], told)
-            if not finishing:
-                await store.close()
-                return taken
-            passed = time.perf_counter()
-            await store.apply(finishing)
-            taken["claim"] += claimed - began
-            taken["finish"] += time.perf_counter() - passed
+    async def run() -> dict[str, list[float]]:
+        stores = await _open_both(told)
+        workers = [await _register(store, [stage_name(0)]) for store in stores]
+        taken = {"claim": [0.0 for _ in stores], "finish": [0.0 for _ in stores]}
+        left, turn = set(range(len(stores))), 0
+        while left:
+            for place in _turns(stores, turn):
+                began = time.perf_counter()
+                leases = await _claim(stores[place], workers[place], [stage_name(0)], told, [])
+                claimed = time.perf_counter()
+                finishing = await _pass(stores[place], leases, [stage_name(0)], told)
+                if not finishing:
+                    left.discard(place)
+                    continue
+                passed = time.perf_counter()
+                await stores[place].apply(finishing)
+                taken["claim"][place] += claimed - began
+                taken["finish"][place] += time.perf_counter() - passed
+            turn += 1
+        for store in stores:
+            await store.close()
+        return taken
 
     return asyncio.run(run())
+
+
+async def _open_both(told: Order) -> list[Store]:
+    stores = [opened(url) for url in (told.url, told.beside) if url]
+    for store in stores:
+        await store.open()
+    return stores
+
+
+def _turns(stores: Sequence[Store], number: int) -> list[int]:
+    """Who comes first changes from batch to batch."""
+    places = list(range(len(stores)))
+    return places if number % 2 == 0 else places[::-1]
 
 
 def work(told: Order) -> None:

@@ -50,7 +50,7 @@ _SETTLED_AT_ONCE: Final = 1000
 _MOST_CAMPAIGNS: Final = 100
 _MOST_MOVES: Final = 20
 """Of one campaign before the others get their turn."""
-_QUICK: Final = 0.01
+_QUICK: Final = 0.03
 """Seconds between two looks while this steward moves a campaign, or settles many; after others, ever more."""
 _MANY: Final = 100
 _STEADY: Final = 1.0
