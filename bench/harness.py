@@ -114,6 +114,16 @@ def write(figures: list[Figure], path: Path) -> None:
     path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
+def markdown(path: Path) -> str:
+    """The figures of a file of results as a table for the documentation; the peer's own is theirs by the ratio."""
+    lines = ["| figure | ours | peer | ratio |", "|---|--:|--:|--:|"]
+    for figure in json.loads(path.read_text(encoding="utf-8")):
+        name, value, unit, ratio = figure["name"], figure["value"], figure["unit"], figure["ratio"]
+        peer = f"{figure['peer']} {_number(value / ratio)}" if ratio else figure["peer"] or ""
+        lines.append(f"| {name} | {_number(value)} {unit} | {peer} | {'' if ratio is None else f'{ratio:.3g}'} |")
+    return "\n".join(lines)
+
+
 def table(figures: list[Figure]) -> str:
     """Name, ours, the peer's, their ratio, the target, and whether it is met."""
     rows = [("figure", "ours", "unit", "peer", "peer's", "ratio", "target", "met")]

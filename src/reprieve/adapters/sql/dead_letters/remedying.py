@@ -40,11 +40,14 @@ class Judged(NamedTuple):
     letters: list[Letter]
 
 
+_STATES: Final = {state.value: state for state in LetterState}
+
+
 def look(hand: Hand, ids: Iterable[int]) -> Talk[dict[int, Letter]]:
     """Those of these letters that are held, as they are."""
     words = hand.words
     rows = yield Ask(_look(words), {"ids": words.listed(each for each in ids if each in hand.held)})
-    return {row[0]: Letter(row[0], LetterState(row[1]), *row[2:]) for row in rows}
+    return {row[0]: Letter(row[0], _STATES[row[1]], *row[2:]) for row in rows}
 
 
 def judge(

@@ -15,7 +15,7 @@ from reprieve.core.lifecycle import JobStatus, LetterState
 from reprieve.ports.intents import CODEC_JSON, QueueState, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from reprieve.adapters.sql.dead_letters.entries import Path
     from reprieve.adapters.sql.dead_letters.hand import Hand
@@ -109,8 +109,9 @@ def put_back(hand: Hand, ids: Sequence[int], order: Order) -> Talk[dict[int, Ref
         yield from _forget(words, turns)
         number = (yield from _revise(words, turns[0], order)) if order.revision is not None else None
         yield from _write(words, turns, order, number)
-        for turn in turns:
-            hand.tally.moved([turn.letter.group_id], turn.path.before, LetterState.REPLAYING)
+        for path, _ in judged:
+            groups = [turn.letter.group_id for turn in turns if turn.path is path]
+            hand.tally.moved(groups, path.before, LetterState.REPLAYING)
     return refused
 
 
@@ -195,24 +196,28 @@ def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None
     rows = [(turn.job.job_id, turn.stage, turn.job.fence + 1, QueueState.READY.value) for turn in turns]
     yield Put(_enqueue(words), rows)
     yield from resend(words, [turn.job.job_id for turn in turns], actor=order.actor, now=order.now)
-    cause = cause_of(order.steps)
+    cause, alike = cause_of(order.steps), _alike(turns)
     values = {
         "ids": words.listed(turn.letter.letter_id for turn in turns), "campaign": order.campaign_id,
-        "cause": None if cause is None else cause.value, "escalates": any(turn.path.escalates for turn in turns),
+        "cause": None if cause is None else cause.value, "escalates": any(path.escalates for path, _, _ in alike),
     }  # fmt: skip
     yield Ask(_move(words), values)
-    for (path, stage), ids in _alike(turns).items():
+    for path, stage, ids in alike:
         *first, last = order.steps
         last = replace(last, detail=_detail(last, stage, order, number))
         yield from tell(words, ids, path, [*first, last], actor=order.actor, now=order.now)
 
 
-def _alike(turns: Iterable[Turn]) -> Mapping[tuple[Path, str], list[int]]:
+def _alike(turns: Iterable[Turn]) -> list[tuple[Path, str, list[int]]]:
     """The letters whose history tells the same."""
-    alike: dict[tuple[Path, str], list[int]] = {}
+    alike: dict[tuple[int, str], tuple[Path, str, list[int]]] = {}
     for turn in turns:
-        alike.setdefault((turn.path, turn.stage), []).append(turn.letter.letter_id)
-    return alike
+        # By identity: all that were in one state share a path, and a path is not hashed for each of thousands.
+        key = (id(turn.path), turn.stage)
+        if key not in alike:
+            alike[key] = (turn.path, turn.stage, [])
+        alike[key][2].append(turn.letter.letter_id)
+    return list(alike.values())
 
 
 def _detail(last: Step, stage: str, order: Order, number: int | None) -> str:

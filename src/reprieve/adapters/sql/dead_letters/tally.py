@@ -38,9 +38,9 @@ class Tally:
 
     def moved(self, group_ids: Iterable[int], before: str, after: str) -> None:
         """A letter of each of these has changed its state."""
-        for group_id in group_ids:
-            self.went(group_id, before)
-            self.came(group_id, after)
+        for group_id, count in Counter(group_ids).items():
+            self._letters[group_id, before] -= count
+            self._letters[group_id, after] += count
 
     def died(self, group_id: int, at: float) -> None:
         """A job of this group was given up."""
