@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
-from harness import Effort, Figure, medians, overheads, per_await
+from harness import Effort, Figure, medians, overheads, per_await, take_turns
 from reprieve import guarded
-from reprieve.models import OpenAI, Prompt
+from reprieve.models import OpenAI, Prompt, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -126,6 +126,35 @@ def with_ours(model: Model) -> Ask:
     return ask
 
 
+class AtHand:
+    """A model without a wire: what is left is the guard itself."""
+
+    name = "at hand"
+
+    def __init__(self, *, fits: bool) -> None:
+        self._first, self._second = answer(fits=fits), answer(fits=True)
+
+    async def ask(self, prompt: Prompt, *, schema: object = None, timeout: float = 0.0) -> Reply:  # noqa: ASYNC109 - the port's
+        """Answer at once."""
+        _ = schema, timeout
+        return Reply(text=self._first if len(prompt.turns) == 1 else self._second)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def alone(calls: int, rounds: int) -> list[Figure]:
+    """The guard without a client below it."""
+    asks = {
+        "an answer that fits": with_ours(AtHand(fits=True)),
+        "an answer that is mended": with_ours(AtHand(fits=False)),
+    }
+    turns = {what: lambda ask=ask: asyncio.run(per_await(ask, calls)) for what, ask in asks.items()}
+    take_turns(turns, 1)
+    middle = medians(take_turns(turns, rounds))
+    return [Figure(name=f"{what}, the guard alone", value=value, unit="ns") for what, value in middle.items()]
+
+
 async def measured(address: str, times: int, calls: int, rounds: int) -> dict[str, list[float]]:
     """Nanoseconds of the processor for each call, round by round; `times` is how often the SDK is asked for one answer."""
     async with sdk_at(address) as bare, sdk_at(address) as below:
@@ -159,7 +188,7 @@ def figures_of(what: str, samples: dict[str, list[float]]) -> list[Figure]:
 
 def run(effort: Effort) -> list[Figure]:
     """Measure answers that fit, and answers that have to be mended once, where the SDK alone is asked twice."""
-    calls, figures = max(5, effort.calls // 200), []
+    calls, figures = max(5, effort.calls // 200), alone(max(20, effort.calls // 20), effort.rounds)
     with upstream() as address:
         for what, path, times in (("an answer that fits", "once", 1), ("an answer that is mended", "twice", 2)):
             samples = asyncio.run(measured(f"{address}{path}", times, calls, effort.rounds))
