@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from reprieve.adapters.sql.alerts import applying
 from reprieve.core.alerts import DEFAULT_RULES, Level, Seen, Until, Watch, alarm
 from reprieve.core.lifecycle import JobStatus
 from reprieve.ports import intents as i
@@ -136,6 +137,13 @@ def test_a_hundred_at_once_through_several_connections_are_one_alert(desk):
     assert sum(answer.opened for answer in answers) == 1
     (row,) = desk.rows("alerts")
     assert row["count"] == len(answers) == 100
+
+
+def test_what_is_hot_is_not_even_looked_at_for_alerts():
+    hot = (i.Finish, i.Checkpoint, i.Claim, i.Submit, i.Promote, i.Renew, i.Retry, i.Release)
+    assert not applying.may_be_loud(hot)
+    assert applying.may_be_loud((i.Finish, i.LetterIntent))
+    assert applying.may_be_loud((i.SetAside,))
 
 
 # --- weighing

@@ -115,11 +115,13 @@ def test_a_sink_that_hangs_keeps_neither_jobs_nor_other_sinks_waiting(store_url)
             await app.submit_many(pipeline, range(20))
             working = asyncio.create_task(app.work(pipeline))
             await eventually(lambda: len(done) == 20 and ear.heard)
+            await raise_one(app, source="later")
+            await eventually(lambda: len(ear.heard) == 2)
             working.cancel()
             await asyncio.wait([working])
 
     asyncio.run(run())
-    assert (len(ear.heard), deaf.heard) == (1, [])
+    assert (len(ear.heard), deaf.heard) == (2, [])
 
 
 def test_a_server_that_never_answers_is_given_up_after_its_time(store_url):

@@ -167,6 +167,8 @@ def test_an_edited_payload_that_is_still_wrong_fails_again_and_is_escalated_with
             )
             entry = detail.history[-1]
             assert (entry.event, entry.before, entry.after) == ("relapse", LetterState.REPLAYING, LetterState.ESCALATED)
+            (raised,) = await shop.app.operations.alerts.list()
+            assert (raised.rule, raised.key) == ("escalation", "orders/notify/DECLARED_PERMANENT")
             return detail.row.job_id
 
     job_id = asyncio.run(run())
@@ -197,6 +199,7 @@ def test_a_replay_that_fails_otherwise_opens_the_dead_letter_again_without_an_al
             assert detail.history[-1].event == "fail"
             with pytest.raises(RefusedError, match="the cause is not named"):
                 await shop.letters.replay(letter, actor="ada")
+            assert await shop.app.operations.alerts.list() == []
 
     asyncio.run(run())
     assert [record for record in caplog.records if record.name == "reprieve.alerts"] == []

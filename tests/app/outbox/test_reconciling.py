@@ -73,6 +73,8 @@ def test_an_operator_has_one_asked_about_that_is_marked_and_proven_and_it_is_sen
             office.taken.clear()
             asked = await here.app.operations.deliveries.ask(1, here.senders, actor="eve")
             assert (asked.before, asked.after.status) == (SENT, SENT)
+            (raised,) = await here.app.operations.alerts.list()
+            assert (raised.rule, raised.level) == ("broken_order", "page")
             assert here.log("ada") == [("send", "accepted"), ("look_up", "absent"), ("send", "accepted")]
 
     asyncio.run(main())

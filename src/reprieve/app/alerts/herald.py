@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.alerts.raising import ACTOR, ALERTS
@@ -22,7 +23,7 @@ from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Resolve, TakeNotices, Told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.ports.alerting import AlertReader, Notice, Over, Sink
@@ -61,78 +62,79 @@ class Herald:
             raise UsageError("two sinks have the same name: rows know them by that alone, so give one another")
         self._look = Looks()
         self._time = StoreTime(journal.store, clock)
-        self._turn = asyncio.Lock()
-        self._wake = asyncio.Event()
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[Herald]:
-        """At work while something else is; whatever happens here, that is not hurt."""
-        task = asyncio.create_task(self._work(), name="reprieve-herald")
+        """At work while something else is; whatever happens here, that is not hurt. No sink waits for another."""
+        steps: list[Callable[[], Awaitable[Heralded]]] = [partial(self._serve, name) for name in self._sinks]
+        tasks = [asyncio.create_task(self._work(step), name="reprieve-herald") for step in [*steps, self._end_all]]
         try:
             yield self
         finally:
-            task.cancel()
-            await asyncio.wait([task])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await self._look.close()
 
-    async def _work(self) -> None:
-        leave = self._journal.store.subscribe(self._wake.set)
+    async def _work(self, step: Callable[[], Awaitable[Heralded]]) -> None:
+        wake = asyncio.Event()
+        leave = self._journal.store.subscribe(wake.set)
         try:
             while True:
+                done = Heralded()
                 try:
-                    done = await self.once()
+                    await self._time.synchronize()
+                    done = await step()
                 except StoreUnavailableError as error:
                     _LOG.warning("alerts have to wait: %s", error)
-                    done = Heralded()
                 except Exception as error:  # noqa: BLE001 - whatever it is, the worker beside goes on
                     _LOG.error("a round of alerts failed:\n%s", redact_exception(error))
-                    done = Heralded()
-                await self._rest(busy=done.told > 0)
+                await self._rest(wake, busy=done != Heralded())
         finally:
             leave()
 
-    async def _rest(self, *, busy: bool) -> None:
+    async def _rest(self, wake: asyncio.Event, *, busy: bool) -> None:
         """Until there may be news; never more often than a few times a second, since workers have news all the time."""
         await self._clock.sleep_async(_LEAST)
         if not busy:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_IDLE):
-                    await self._wake.wait()
-        self._wake.clear()
+                    await wake.wait()
+        wake.clear()
 
     async def once(self) -> Heralded:
         """Tell everything that is due now, and end what is over; then tell of that."""
-        async with self._turn:
-            await self._time.synchronize()
-            first = await self._tell_all()
-            resolved = await self._end_what_is_over()
-            after = await self._tell_all() if resolved else Heralded()
-        return Heralded(told=first.told + after.told, failed=first.failed + after.failed, resolved=resolved)
+        await self._time.synchronize()
+        first = await self._serve_all()
+        ended = await self._end_all()
+        after = await self._serve_all() if ended.resolved else Heralded()
+        return Heralded(told=first.told + after.told, failed=first.failed + after.failed, resolved=ended.resolved)
 
-    async def _end_what_is_over(self) -> int:
+    async def _serve_all(self) -> Heralded:
+        rounds = await asyncio.gather(*(self._serve(name) for name in self._sinks))
+        return Heralded(told=sum(each.told for each in rounds), failed=sum(each.failed for each in rounds))
+
+    async def _end_all(self) -> Heralded:
         over = await self._look(self._reader.over, self._time.now())
         for each in over:
             await self._end(each)
-        return len(over)
+        return Heralded(resolved=len(over))
 
     async def _end(self, over: Over) -> None:
         ended = Resolve(actor=ACTOR, why=over.why, now=self._time.now(), alerts=((over.alert_id, over.last_at),))
         if (await self._journal.ask(ended)).alerts:
             ALERTS.info("alert %d is over: %s", over.alert_id, over.why)
 
-    async def _tell_all(self) -> Heralded:
+    async def _serve(self, name: str) -> Heralded:
+        """Tell one sink everything that is due."""
         told = failed = 0
-        names = tuple(self._sinks)
-        while names:
-            if not await self._look(self._reader.has_to_tell, self._time.now(), names):
-                break
-            longest = max(sink.timeout for sink in self._sinks.values())
+        while await self._look(self._reader.has_to_tell, self._time.now(), (name,)):
             now = self._time.now()
-            take = TakeNotices(sinks=names, now=now, until=now + longest + _MARGIN, limit=_AT_ONCE)
-            notices = (await self._journal.ask(take)).notices
-            if not notices:
+            until = now + self._sinks[name].timeout + _MARGIN
+            taken = await self._journal.ask(TakeNotices(sinks=(name,), now=now, until=until, limit=_AT_ONCE))
+            if not taken.notices:
                 break
-            outcomes = await asyncio.gather(*(self._tell(each) for each in notices))
+            outcomes = await asyncio.gather(*(self._tell(each) for each in taken.notices))
             told += sum(outcomes)
             failed += len(outcomes) - sum(outcomes)
         return Heralded(told=told, failed=failed)
