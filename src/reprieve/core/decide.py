@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reprieve.core.failure import TAXONOMY, ErrorClass, Severity
 from reprieve.core.policy import Cause, Parking, ParkState
@@ -47,6 +47,10 @@ class Reason(StrEnum):
     NOT_IDEMPOTENT = "not_idempotent"
     BUDGET_SPENT = "budget_spent"
     DEADLINE = "deadline"
+
+
+FOR_GOOD: Final = frozenset({Reason.FATAL, Reason.NON_RETRYABLE, Reason.NOT_IDEMPOTENT})
+"""Why something is given up that another attempt under the same policy would not have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,14 +174,15 @@ def _letter_table() -> dict[tuple[LetterState, LetterEvent], LetterState]:
         (state.REPLAYED, event.VERIFY): state.REPLAYED,
         (state.REPLAYED, event.RESOLVE): state.RESOLVED,
         (state.REPLAYED, event.ESCALATE): state.ESCALATED,
-        (state.ESCALATED, event.VERIFY): state.ESCALATED,
-        (state.ESCALATED, event.RESOLVE): state.RESOLVED,
         (state.DISCARDED, event.REOPEN): state.OPEN,
     }
     dead = [each for each in state if each in DEAD]  # in one order, whatever the hashes of this process are
     table |= {(each, event.OVERRIDE): state.REPLAYING for each in dead}
     table |= {(each, event.ESCALATE): state.ESCALATED for each in dead if each is not state.ESCALATED}
     table |= {(each, event.DISCARD): state.DISCARDED for each in dead}
+    # A job can have succeeded while its letter is looked at once more: what is verified may always be closed.
+    table |= {(each, event.VERIFY): each for each in dead}
+    table |= {(each, event.RESOLVE): state.RESOLVED for each in dead}
     return table | {(each, event.NOTE): each for each in state}
 
 

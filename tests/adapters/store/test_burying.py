@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from letters_lab import step
 
 from reprieve.core.lifecycle import LetterEvent, LetterState
+from reprieve.core.remedies import RootCause
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
 
@@ -77,6 +79,25 @@ def test_another_death_with_the_same_class_that_is_not_retryable_is_for_engineer
     assert lab.told(letter_id)[-1] == ("relapse", "reprieve", "escalated")
     assert lab.desk.status(lab.job(letter_id)) == "dead_letter"
     assert lab.counts() == {"escalated": 1}
+
+
+@pytest.mark.spec("CRIT-5.6")
+def test_a_conflict_that_comes_again_where_nothing_may_be_repeated_is_for_engineering(lab):
+    """Elsewhere it would be retried: by its class it can be, at this stage it never is."""
+    conflict = {"error_class": "WRITE_CONFLICT", "reason": "not_idempotent", "attempt": {"error_retryable": True}}
+    letter_id = lab.dead(**conflict)
+    assert die_again(lab, letter_id, **conflict) is Written.ESCALATED
+    assert lab.state(letter_id) is LetterState.ESCALATED
+
+
+def test_a_cause_is_of_one_failure_and_goes_with_it(lab):
+    named = step(LetterEvent.TRIAGE, cause=RootCause.DATA)
+    passing, lasting = lab.dead("a", **SAME), lab.dead("b", **SAME, attempt=FOR_GOOD)
+    for letter_id, attempt in ((passing, {"error_retryable": True}), (lasting, FOR_GOOD)):
+        lab.replay(letter_id, named, LetterEvent.OVERRIDE)
+        lab.desk.do(lab.bury(lab.lease(letter_id), at=NOW + 99, **SAME, attempt=attempt))
+    assert (lab.row(passing)["state"], lab.row(passing)["cause"]) == ("open", None)
+    assert (lab.row(lasting)["state"], lab.row(lasting)["cause"]) == ("escalated", "data"), "it is the same failure"
 
 
 @pytest.mark.spec("CRIT-5.6")

@@ -1,5 +1,6 @@
 """What can be done about a dead letter in which state: all of the table, and nothing that it does not have."""
 
+import json
 from itertools import product
 
 import pytest
@@ -63,9 +64,43 @@ def test_several_steps_are_taken_together_and_the_cause_is_named(lab):
         ("approve", "bob", "approved"),
     ]
     first = lab.desk.history(letter_id)[0]
-    assert (first["at"], first["note"], first["detail"]) == (NOW + 42, "the key was wrong", '{"ticket": "T-1"}')
+    assert (first["at"], first["note"]) == (NOW + 42, "the key was wrong")
+    assert json.loads(first["detail"])["ticket"] == "T-1"
     row = lab.row(letter_id)
     assert (row["state"], row["cause"], row["escalated"]) == ("approved", "data", False)
+
+
+@pytest.mark.spec("CRIT-5.1")
+def test_the_history_keeps_every_cause_that_was_named_with_the_failure_it_was_named_for(lab):
+    spent = lab.dead("spent", error_class="NETWORK_TIMEOUT", stage="fetch", attempts=5, budget=5)
+    denied = lab.dead("denied", error_class="AUTH_DENIED", stage="llm", attempts=1, budget=5)
+    lab.remedy((spent, denied), step(LetterEvent.TRIAGE, cause=RootCause.DATA))
+    lab.remedy(denied, step(LetterEvent.TRIAGE, cause=RootCause.CODE))
+    named = {
+        letter_id: [json.loads(row["detail"]) for row in lab.desk.history(letter_id)] for letter_id in (spent, denied)
+    }
+    first = {
+        "cause": "data",
+        "error_class": "AUTH_DENIED",
+        "stage": "llm",
+        "attempts": 1,
+        "budget": 5,
+        "exhausted": False,
+    }
+    assert named[denied] == [first, {**first, "cause": "code"}]
+    assert named[spent] == [
+        {"cause": "data", "error_class": "NETWORK_TIMEOUT", "stage": "fetch", "attempts": 5, "budget": 5, "exhausted": True}
+    ]  # fmt: skip
+
+
+def test_a_letter_that_is_reopened_has_no_cause_any_more(lab):
+    letter_id, other = lab.dead("a"), lab.dead("b")
+    for each in (letter_id, other):
+        lab.remedy(each, step(LetterEvent.TRIAGE, cause=RootCause.DATA), LetterEvent.DISCARD)
+    lab.remedy(letter_id, LetterEvent.REOPEN)
+    assert lab.row(letter_id)["cause"] is None
+    lab.replay(other, LetterEvent.REOPEN, LetterEvent.OVERRIDE)
+    assert lab.row(other)["cause"] is None
 
 
 def test_a_cause_stands_until_another_is_named(lab):

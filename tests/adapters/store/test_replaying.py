@@ -186,8 +186,15 @@ def test_a_letter_whose_job_has_succeeded_is_not_replayed(lab):
     lab.remedy(letter_id, LetterEvent.ESCALATE)
     before = lab.desk.everything()
     (refused,) = lab.replay(letter_id).refused
-    assert (refused.state, refused.why) == (LetterState.ESCALATED, f"its job {lab.job(letter_id)} is succeeded")
+    assert refused.state is LetterState.ESCALATED
+    assert refused.why.startswith(f"its job {lab.job(letter_id)} has succeeded: there is nothing to replay")
     assert lab.desk.everything() == before
+
+
+def test_a_letter_that_is_replayed_beside_an_escalated_one_is_not_for_engineering(lab):
+    plain, escalated = lab.dead("a"), lab.bring(LetterState.ESCALATED, "b")
+    lab.replay((plain, escalated), LetterEvent.NOTE, LetterEvent.OVERRIDE)
+    assert [lab.row(each)["escalated"] for each in (plain, escalated)] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,26 @@ def test_a_replayed_one_that_was_wrong_after_all_is_escalated_and_can_still_be_r
     asyncio.run(run())
 
 
+@pytest.mark.spec("CRIT-5.5")
+def test_one_that_is_worked_on_once_more_after_its_job_has_succeeded_can_be_closed_all_the_same(store_url):
+    async def run():
+        async with opened(store_url) as shop:
+            (letter,) = await shop.bury()
+            shop.mend()
+            await shop.letters.replay(letter, actor="ada", **GATES)
+            await shop.work()
+            await shop.letters.escalate(letter, "the customer says that nothing came", actor="ada")
+            await shop.letters.triage(letter, "code", actor="eng")
+            await shop.letters.remediate(letter, "it had come: INC-2", actor="eng")
+            await shop.letters.approve(letter, "nothing to repeat", actor="eng")
+            with pytest.raises(RefusedError, match="has succeeded: there is nothing to replay, only to verify"):
+                await shop.letters.replay(letter, actor="eng")
+            await shop.letters.resolve(letter, "it was in her spam", actor="eng")
+            assert await shop.state(letter) is LetterState.RESOLVED
+
+    asyncio.run(run())
+
+
 def test_a_discarded_one_leaves_the_queue_and_can_be_reopened(store_url):
     async def run():
         async with opened(store_url) as shop:

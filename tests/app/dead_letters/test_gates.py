@@ -72,6 +72,10 @@ def test_step_by_step_the_history_says_who_named_the_cause_recorded_the_remedy_a
                 ("replay", "ada", LetterState.REPLAYING, ""),
             ]
             assert [entry.at for entry in history] == sorted(entry.at for entry in history)
+            assert json.loads(history[0].detail) == {
+                "cause": cause, "error_class": "DECLARED_PERMANENT", "stage": "notify", "attempts": 1, "budget": 5,
+                "exhausted": False,
+            }  # fmt: skip
 
     asyncio.run(run())
 

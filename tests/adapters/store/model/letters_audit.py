@@ -60,6 +60,7 @@ def audit_history(letter: dict[str, Any], entries: list[dict[str, Any]]) -> None
     assert letter["state"] == state
     assert letter["replays"] == sum(entry["event"] in {"replay", "override"} for entry in entries)
     assert (letter["closed_at"] is not None) == state.closed
+    assert letter["cause"] is None or state is not LetterState.OPEN
 
 
 def audit_jobs(rows: dict[str, list[dict[str, Any]]]) -> None:

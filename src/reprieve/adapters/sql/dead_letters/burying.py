@@ -14,6 +14,7 @@ from reprieve.adapters.sql.dead_letters.entries import ENGINE
 from reprieve.adapters.sql.dead_letters.members import Members
 from reprieve.adapters.sql.words import Ask, Put, rows_as_json
 from reprieve.core.canary import MemberState
+from reprieve.core.decide import FOR_GOOD
 from reprieve.core.lifecycle import (
     DEAD_LETTER_STATUS,
     JobStatus,
@@ -85,7 +86,8 @@ class Death:
         return after_another_death(
             before=self.earlier.error_class,
             error_class=self.said.letter.error_class,
-            retryable=self.said.attempt.error_retryable,
+            # A conflict can be retried; where the stage is not idempotent it is given up at once all the same.
+            retryable=self.said.attempt.error_retryable and self.said.letter.reason not in FOR_GOOD,
         )
 
     @property
@@ -328,6 +330,7 @@ def _write(words: Words) -> str:
     SELECT {", ".join(_LETTER)}, {words.least}(last_failure_at, {first})
     FROM {words.each(**_LETTER, at_stage="text")} WHERE true
     ON CONFLICT (job_id) DO UPDATE SET {changes},
+      cause = CASE WHEN excluded.state = 'open' THEN NULL ELSE dead_letters.cause END,
       last_failure_at = {words.greatest}(excluded.last_failure_at, dead_letters.first_failure_at)
     """  # noqa: S608 - assembled from constants
 

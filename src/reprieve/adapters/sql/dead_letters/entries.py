@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -54,7 +55,12 @@ class Path:
     @property
     def escalates(self) -> bool:
         """Whether the letter comes to engineering on the way."""
-        return LetterState.ESCALATED in self.states[1:]
+        return any(after is LetterState.ESCALATED is not before for before, after in pairwise(self.states))
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether what was found out before counts no more: the letter is opened again on the way."""
+        return any(after is LetterState.OPEN is not before for before, after in pairwise(self.states))
 
 
 def move(words: Words, ids: Sequence[int], path: Path, *, cause: RootCause | None, now: float) -> Talk[None]:
@@ -63,7 +69,7 @@ def move(words: Words, ids: Sequence[int], path: Path, *, cause: RootCause | Non
         return
     values = {
         "ids": words.listed(ids), "state": path.after.value, "cause": None if cause is None else cause.value,
-        "escalates": path.escalates, "moves": path.moves, "closed_at": now if path.after.closed else None,
+        "escalates": path.escalates, "anew": path.begins_anew, "moves": path.moves, "closed_at": now if path.after.closed else None,
     }  # fmt: skip
     yield Ask(_move(words), values)
 
@@ -72,10 +78,25 @@ def tell(words: Words, ids: Sequence[int], path: Path, steps: Sequence[Step], *,
     """Add an entry for each step to the history of these letters, which all go the same way."""
     for (before, after), step in zip(pairwise(path.states), steps, strict=True):
         values = {
-            "ids": words.listed(ids), "now": now, "actor": actor, "event": step.event.value, "before": before.value,
-            "after": after.value, "note": step.note, "detail": step.detail,
+            "now": now, "actor": actor, "event": step.event.value, "before": before.value, "after": after.value,
+            "note": step.note,
         }  # fmt: skip
-        yield Ask(_tell(words), values)
+        alike = {step.detail: ids} if step.cause is None else (yield from _confirmed(words, ids, step, step.cause))
+        for detail, some in alike.items():
+            yield Ask(_tell(words), {**values, "ids": words.listed(some), "detail": detail})
+
+
+def _confirmed(words: Words, ids: Sequence[int], step: Step, cause: RootCause) -> Talk[dict[str, list[int]]]:
+    """What is confirmed with the naming of a cause (CRIT-5.1), as the entry's detail; of which letters."""
+    alike: dict[str, list[int]] = {}
+    for letter_id, error_class, stage, attempts, budget in (yield Ask(_failed(words), {"ids": words.listed(ids)})):
+        confirmed = {
+            "cause": cause.value, "error_class": error_class, "stage": stage, "attempts": attempts, "budget": budget,
+            "exhausted": attempts >= budget,
+        }  # fmt: skip
+        detail = json.dumps({**json.loads(step.detail), **confirmed}, ensure_ascii=False)
+        alike.setdefault(detail, []).append(letter_id)
+    return alike
 
 
 def told_before(words: Words, ids: Sequence[int], steps: Sequence[Step], *, actor: str, now: float) -> Talk[set[int]]:
@@ -95,7 +116,8 @@ def told_before(words: Words, ids: Sequence[int], steps: Sequence[Step], *, acto
 @cache
 def _move(words: Words) -> str:
     return f"""
-    UPDATE dead_letters SET state = {words.value("state")}, cause = COALESCE({words.value("cause")}, cause),
+    UPDATE dead_letters SET state = {words.value("state")},
+      cause = COALESCE({words.value("cause")}, CASE WHEN NOT {words.value("anew", "boolean")} THEN cause END),
       escalated = escalated OR {words.value("escalates", "boolean")},
       closed_at = CASE WHEN {words.value("moves", "boolean")} THEN {words.value("closed_at", "moment")} ELSE closed_at END
     WHERE id {words.among("ids")}
@@ -109,6 +131,14 @@ def _tell(words: Words) -> str:
     INSERT INTO dead_letter_history (letter_id, at, {", ".join(names)})
     SELECT id, {words.value("now", "moment")}, {", ".join(words.value(name) for name in names)}
     FROM dead_letters WHERE id {words.among("ids")} ORDER BY id
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _failed(words: Words) -> str:
+    return f"""
+    SELECT letter.id, kind.error_class, kind.stage, letter.attempts, letter.budget
+    FROM dead_letters letter JOIN dead_letter_groups kind ON kind.id = letter.group_id WHERE letter.id {words.among("ids")}
     """  # noqa: S608 - assembled from constants
 
 

@@ -107,7 +107,8 @@ def put_back(hand: Hand, ids: Sequence[int], order: Order) -> Talk[dict[int, Ref
                 turns.append(turn)
     if turns:
         yield from _forget(words, turns)
-        number = (yield from _revise(words, turns[0], order)) if order.revision is not None else None
+        revision = order.revision
+        number = None if revision is None else (yield from _revise(words, turns[0], order, revision))
         yield from _write(words, turns, order, number)
         for path, _ in judged:
             groups = [turn.letter.group_id for turn in turns if turn.path is path]
@@ -150,6 +151,8 @@ def _trouble(job: Job) -> str | None:
         return f"the payload of its job {job.job_id} was erased"
     if not job.status:
         return f"its job {job.job_id} is not over"
+    if job.status == JobStatus.SUCCEEDED:
+        return f"its job {job.job_id} has succeeded: there is nothing to replay, only to verify and to resolve"
     return None if job.status == JobStatus.DEAD_LETTER else f"its job {job.job_id} is {job.status}"
 
 
@@ -180,14 +183,13 @@ def _forget(words: Words, turns: Sequence[Turn]) -> Talk[None]:
         yield Put(_drop(words, "memos"), forgotten)
 
 
-def _revise(words: Words, turn: Turn, order: Order) -> Talk[int]:
+def _revise(words: Words, turn: Turn, order: Order, revision: Revision) -> Talk[int]:
     """Keep the payload that was wrong, and put the new one in its place; the number of the kept one."""
     job: dict[str, Any] = {"job": turn.job.job_id}
     ((number,),) = yield Ask(_next_revision(words), job)
     yield Ask(_keep_payload(words), {**job, "number": number, "now": order.now, "actor": order.actor})
-    if order.revision is not None:
-        new = {"payload": order.revision.payload, "payload_type": order.revision.payload_type, "codec": CODEC_JSON}
-        yield Ask(_new_payload(words), {**job, **new})
+    new = {"payload": revision.payload, "payload_type": revision.payload_type, "codec": CODEC_JSON}
+    yield Ask(_new_payload(words), {**job, **new})
     return int(number)
 
 
@@ -196,13 +198,13 @@ def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None
     rows = [(turn.job.job_id, turn.stage, turn.job.fence + 1, QueueState.READY.value) for turn in turns]
     yield Put(_enqueue(words), rows)
     yield from resend(words, [turn.job.job_id for turn in turns], actor=order.actor, now=order.now)
-    cause, alike = cause_of(order.steps), _alike(turns)
-    values = {
-        "ids": words.listed(turn.letter.letter_id for turn in turns), "campaign": order.campaign_id,
-        "cause": None if cause is None else cause.value, "escalates": any(path.escalates for path, _, _ in alike),
-    }  # fmt: skip
-    yield Ask(_move(words), values)
-    for path, stage, ids in alike:
+    cause = cause_of(order.steps)
+    for path, stage, ids in _alike(turns):
+        values = {
+            "ids": words.listed(ids), "campaign": order.campaign_id, "cause": None if cause is None else cause.value,
+            "escalates": path.escalates, "anew": path.begins_anew,
+        }  # fmt: skip
+        yield Ask(_move(words), values)
         *first, last = order.steps
         last = replace(last, detail=_detail(last, stage, order, number))
         yield from tell(words, ids, path, [*first, last], actor=order.actor, now=order.now)
@@ -298,7 +300,7 @@ def _enqueue(words: Words) -> str:
 def _move(words: Words) -> str:
     return f"""
     UPDATE dead_letters SET state = 'replaying', replays = replays + 1, campaign_id = {words.value("campaign", "bigint")},
-      cause = COALESCE({words.value("cause")}, cause), escalated = escalated OR {words.value("escalates", "boolean")},
+      cause = COALESCE({words.value("cause")}, CASE WHEN NOT {words.value("anew", "boolean")} THEN cause END), escalated = escalated OR {words.value("escalates", "boolean")},
       closed_at = NULL
     WHERE id {words.among("ids")}
     """  # noqa: S608 - assembled from constants
