@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from reprieve.app.analysis import Analysis, Analyzed
     from reprieve.app.application import App
     from reprieve.app.guarding import Guarded, guarded
     from reprieve.app.ingestion import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from reprieve.app.registry import rule
     from reprieve.app.retry import NestedRetryWarning, RetryEvent, attempts, retry
     from reprieve.app.submitting import Item, Submission
+    from reprieve.core.analysis import AnalysisStatus
     from reprieve.core.backoff import Backoff, Jitter
     from reprieve.core.breaker import Breaker
     from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, Reason, RetryAt, decide
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from reprieve.core.lifecycle import JobStatus
     from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
     from reprieve.core.redact import RedactionReport
+    from reprieve.core.url_signature import url_signature
     from reprieve.errors import (
         IllegalTransitionError,
         JobError,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from reprieve.wiring import connect
 
 _HOMES = {
+    "app.analysis": "Analysis Analyzed",
     "app.ingestion": "calculate_backoff classify_error get_retry_delay handle_item_failure should_move_to_dlq",
     "app.guarding": "Guarded guarded",
     "app.judging": "classify classify_response classify_text",
@@ -78,7 +82,9 @@ _HOMES = {
     "core.failure": "TAXONOMY Category ErrorClass Evidence Failure Scope Severity",
     "core.policy": "Cause Judge ParkState Parking Policy Profile",
     "core.redact": "RedactionReport",
+    "core.url_signature": "url_signature",
     "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview PayloadError Permanent ProfileError RefusedError ReprieveError ResultError Retryable SchemaError StoreAddressError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError Unusable UsageError Verdict",
+    "core.analysis": "AnalysisStatus",
     "core.lifecycle": "JobStatus",
     "ports.sending": "Message",
     "wiring": "connect",
@@ -88,6 +94,9 @@ _HOME_OF = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name 
 __all__ = [  # written out for type checkers and readers; a test keeps it equal to the homes above
     "TAXONOMY",
     "Abort",
+    "Analysis",
+    "AnalysisStatus",
+    "Analyzed",
     "App",
     "Backoff",
     "Breaker",
@@ -167,6 +176,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "retry",
     "rule",
     "should_move_to_dlq",
+    "url_signature",
 ]
 
 

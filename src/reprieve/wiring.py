@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.isolation import Isolator
     from reprieve.ports.reader import Reader
+    from reprieve.ports.reviews import ReviewReader
     from reprieve.ports.store import Store
 
 
@@ -36,7 +37,7 @@ def connect(url: str, *, clock: Clock | None = None, alerts: Sequence[str | Sink
     `alerts` are URLs of those who are to be told of alerts, or sinks; None: those that REPRIEVE_ALERTS names.
     """
     return App(
-        _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), deliveries=lambda: _deliveries(url), keeper=lambda: _keeper(url),
+        _store(url, clock), reader=lambda: _reader(url), letters=lambda: _letters(url), deliveries=lambda: _deliveries(url), reviews=lambda: _reviews(url), keeper=lambda: _keeper(url),
         alerts=lambda: _alerts(url), sinks=_sinks(alerts), isolator=_isolator, clock=clock, may_override=_may_override(),
         another=(lambda: _store(url, clock)) if isinstance(parse(url), PostgresAddress) else None,
     )  # fmt: skip
@@ -49,10 +50,12 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
     turn = asyncio.Lock()
     journals: list[Journal] = []
     async with AsyncExitStack() as stack:
-        reader, letters, deliveries, keeper = _reader(url), _letters(url), _deliveries(url), _keeper(url)
+        reader, letters, deliveries, reviews = _reader(url), _letters(url), _deliveries(url), _reviews(url)
+        keeper = _keeper(url)
         stack.callback(reader.close)
         stack.callback(letters.close)
         stack.callback(deliveries.close)
+        stack.callback(reviews.close)
         stack.callback(keeper.close)
         alerts: list[AlertReader] = []
 
@@ -75,7 +78,7 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
             return journals[0]
 
         yield Operations.over(
-            reader, letters, deliveries, keeper, opened, alerts=looking, sinks=lambda: _sinks(None), clock=here,
+            reader, letters, deliveries, reviews, keeper, opened, alerts=looking, sinks=lambda: _sinks(None), clock=here,
             may_override=_may_override(),
         )  # fmt: skip
 
@@ -167,6 +170,12 @@ def _sink(url: str) -> Sink:
     for each in sink.secrets:
         register_secret(each, name="URL of an alert sink")
     return sink
+
+
+def _reviews(url: str) -> ReviewReader:
+    from reprieve.adapters.sql.analysis.reading import SqlReviewReader  # noqa: PLC0415 - the same
+
+    return SqlReviewReader(url)
 
 
 def _keeper(url: str) -> Upkeep:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from types import TracebackType
 
+    from reprieve.app.analysis import Analysis
+    from reprieve.app.analysis.questions import Schema
+    from reprieve.app.analysis.service import AnalysisOptions
     from reprieve.app.blocking import BlockingApp
     from reprieve.app.items import Items
     from reprieve.app.operations import Operations
@@ -38,7 +41,9 @@ if TYPE_CHECKING:
     from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.isolation import Isolator
+    from reprieve.ports.modelling import Model
     from reprieve.ports.reader import Reader
+    from reprieve.ports.reviews import ReviewReader
     from reprieve.ports.store import Store
 
 SUBMIT_PATIENCE = 10.0
@@ -56,6 +61,7 @@ class App:
         reader: Callable[[], Reader],
         letters: Callable[[], DeadLetterReader],
         deliveries: Callable[[], DeliveryReader],
+        reviews: Callable[[], ReviewReader],
         keeper: Callable[[], Upkeep],
         alerts: Callable[[], AlertReader] | None = None,
         sinks: Sequence[Sink] = (),
@@ -68,7 +74,8 @@ class App:
         self._make_another = another
         self._clock = SystemClock() if clock is None else clock
         self._make_reader, self._make_letters, self._make_keeper = reader, letters, keeper
-        self._make_deliveries, self._make_alerts, self._sinks = deliveries, alerts, sinks
+        self._make_deliveries, self._make_reviews = deliveries, reviews
+        self._make_alerts, self._sinks = alerts, sinks
         self._alert_reader: AlertReader | None = None
         self._make_isolator, self._may_override = isolator, may_override
         self._letters: DeadLetterReader | None = None
@@ -188,9 +195,10 @@ class App:
         if self._operations is None:
             from reprieve.app.operations import Operations  # noqa: PLC0415 - only for those who operate
 
-            keeper = self._make_keeper()
+            keeper, reviews = self._make_keeper(), self._make_reviews()
             if self._stack is not None:
                 self._stack.callback(keeper.close)
+                self._stack.callback(reviews.close)
 
             async def opened() -> Journal:
                 return journal
@@ -199,6 +207,7 @@ class App:
                 self._reader,
                 self.letters,
                 self.deliveries,
+                reviews,
                 keeper,
                 opened,
                 alerts=lambda: self._alert_look_ups,
@@ -287,6 +296,17 @@ class App:
         from reprieve.app.items import Items  # noqa: PLC0415 - only for those who run their own loop
 
         return Items(journal=self.journal, reader=self._reader, digest_key=self._digest_key)
+
+    def analysis(
+        self, model: Model, *, prompt: str, schema: Schema, **options: Unpack[AnalysisOptions]
+    ) -> Analysis[Any]:
+        """A question to be asked of a model about signatures, each once; `analyze` and `analyze_many` serve what is known.
+
+        `{signature}` and `{samples}` in the prompt are replaced.
+        """
+        from reprieve.app.analysis import Analysis  # noqa: PLC0415 - only for those who analyze
+
+        return Analysis(self.journal, model, prompt=prompt, schema=schema, clock=self._clock, **options)
 
     def blocking(self) -> BlockingApp:
         """The same for plain synchronous code: `with reprieve.connect(url).blocking() as app`."""

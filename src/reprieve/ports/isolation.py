@@ -11,20 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reprieve.core.failure import Failure
+    from reprieve.ports.intents import Material
+
+    Judgement = tuple[Failure, str] | tuple[Failure, str, Material | None]
 
 
 class IsolatedError(ReprieveError):
     """The work raised, in its own process, where its exception was judged; nothing of that exception travels but this."""
 
-    def __init__(self, failure: Failure, stack: str) -> None:
-        """Keep the verdict and the sanitized stack."""
+    def __init__(self, failure: Failure, stack: str, material: Material | None = None) -> None:
+        """Keep the verdict, the sanitized stack, and what a reviewer needs where there is something."""
         super().__init__(f"{failure.error_class}: {failure.message}")
         self.failure = failure
         self.stack = stack
+        self.material = material
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survive pickling, which calls the constructor with `args` otherwise."""
-        return (IsolatedError, (self.failure, self.stack))
+        return (IsolatedError, (self.failure, self.stack, self.material))
 
 
 class ChildDiedError(ReprieveError):
@@ -65,13 +69,13 @@ class Isolator(Protocol):
         arguments: tuple[object, ...],
         *,
         timeout: float | None,  # noqa: ASYNC109 - the work is killed then, not merely no longer awaited
-        judge: Callable[[BaseException], tuple[Failure, str]],
+        judge: Callable[[BaseException], Judgement],
     ) -> object:
         """Call it there and return what it returns; arguments and result travel as copies, made by pickle.
 
         The function is found by its module and qualified name, also behind decorators that set `__wrapped__`. `judge`
-        has to be picklable; it turns an exception into its verdict and sanitized stack where it was raised, which are
-        raised here as `IsolatedError`. A process that dies is a `ChildDiedError`, or a MemoryError where not even
+        has to be picklable; it turns an exception into its verdict, its sanitized stack and what a reviewer needs where it was
+        raised, which are raised here as `IsolatedError`. A process that dies is a `ChildDiedError`, or a MemoryError where not even
         judging one was possible; what cannot travel or be found is a `UsageError`. After `timeout` seconds, counted
         from when a process has the work, or when the caller is cancelled, the process is killed together with all that
         it started in its session; only then does this raise TimeoutError or CancelledError.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from reprieve.adapters.process.isolator import ProcessIsolator
 from reprieve.adapters.sql import schema
 from reprieve.adapters.sql.alerts.reading import SqlAlertReader
+from reprieve.adapters.sql.analysis.reading import SqlReviewReader
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
@@ -105,6 +106,7 @@ class InlineApp(App):
             reader=lambda: SqlReader(url),
             letters=lambda: SqlDeadLetterReader(url),
             deliveries=lambda: SqlDeliveryReader(url),
+            reviews=lambda: SqlReviewReader(url),
             keeper=lambda: SqlKeeper(url),
             alerts=lambda: SqlAlertReader(url),
             isolator=ProcessIsolator,

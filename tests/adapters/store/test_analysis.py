@@ -13,7 +13,7 @@ ACTIVE, SKIPPED, ANALYZED, REVIEW = AnalysisStatus
 
 def take(*signatures, **values):
     defaults = {"question": "q1", "owner": "me", "until": NOW + 60, "now": NOW}
-    return i.Take(signatures=signatures, **(defaults | values))
+    return i.Reserve(signatures=signatures, **(defaults | values))
 
 
 def conclude(signature, fence=1, **values):

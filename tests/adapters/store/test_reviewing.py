@@ -17,7 +17,7 @@ def rule(event, review_id=1, **values):
 
 
 def ask_about_signature(desk, signature="a"):
-    taken = desk.do(i.Take(signatures=(signature,), question="q1", owner="me", until=NOW + 60, now=NOW))
+    taken = desk.do(i.Reserve(signatures=(signature,), question="q1", owner="me", until=NOW + 60, now=NOW))
     fault = i.Fault(
         signature=signature, fence=taken.rows[0].fence, status=AnalysisStatus.NEEDS_REVIEW, error_type="json_schema_error",
         error_reason="it does not fit", now=NOW + 1, material=MATERIAL,
@@ -52,7 +52,7 @@ def test_a_signature_without_a_fitting_answer_waits_in_the_queue_with_all_that_a
     assert (review["schema"], review["samples"], review["answers"]) == (b"{}", b'["x"]', b'[{"text": "?"}]')
     assert (review["error_type"], review["reason"]) == ("json_schema_error", "it does not fit")
     assert history(desk) == [("ask", "reprieve", None, "open")]
-    assert desk.do(i.Take(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70)).mine == set()
+    assert desk.do(i.Reserve(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70)).mine == set()
 
 
 @pytest.mark.spec("LLM-8.2", "LLM-8.3")
@@ -62,7 +62,7 @@ def test_a_persons_classification_is_the_answer_and_no_question_ever_returns_it_
     found = known(desk)
     assert (found.status, found.answer, found.is_human_verified) == (AnalysisStatus.ANALYZED, b'"by hand"', True)
     for question in ("q1", "q2"):
-        taken = desk.do(i.Take(signatures=("a",), question=question, owner="me", until=NOW + 1e7, now=NOW + 1e6))
+        taken = desk.do(i.Reserve(signatures=("a",), question=question, owner="me", until=NOW + 1e7, now=NOW + 1e6))
         assert taken.mine == frozenset()
         assert taken.rows[0].answer == b'"by hand"'
 
@@ -72,7 +72,7 @@ def test_a_rejected_signature_is_skipped_by_hand_and_only_a_reset_asks_it_again(
     desk.do(rule("reject"))
     found = known(desk)
     assert (found.status, found.is_human_verified) == (AnalysisStatus.SKIPPED, True)
-    wanted = i.Take(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70)
+    wanted = i.Reserve(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70)
     assert desk.do(wanted).mine == set()
     assert desk.do(i.Reset(signatures=("a",), actor="bob", note="", now=NOW + 80)).signatures == ("a",)
     assert desk.do(wanted).mine == {"a"}
@@ -236,5 +236,5 @@ def test_a_verified_answer_that_does_not_fit_a_new_schema_goes_back_to_a_person_
         ("verified", "q1"),
         ("open", "q2"),
     ]
-    taken = desk.do(i.Take(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70))
+    taken = desk.do(i.Reserve(signatures=("a",), question="q2", owner="me", until=NOW + 99, now=NOW + 70))
     assert taken.mine == frozenset()

@@ -6,6 +6,7 @@ import pytest
 
 import reprieve
 from reprieve import Job, JobStatus, Pipeline, StoreError, StoreRefusedError, StoreUnavailableError
+from reprieve.adapters.sql.analysis.reading import SqlReviewReader
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
@@ -41,6 +42,7 @@ def application(store, reader, url):
         reader=lambda: reader,
         letters=lambda: SqlDeadLetterReader(url),
         deliveries=lambda: SqlDeliveryReader(url),
+        reviews=lambda: SqlReviewReader(url),
         keeper=lambda: SqlKeeper(url),
     )
 

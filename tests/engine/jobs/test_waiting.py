@@ -11,6 +11,7 @@ import pytest
 
 import reprieve
 from reprieve import Job, JobFailedError, JobStatus, JobTimeoutError, NeedsReview, Pipeline
+from reprieve.adapters.sql.analysis.reading import SqlReviewReader
 from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.deliveries.reading import SqlDeliveryReader
 from reprieve.adapters.sql.keeper import SqlKeeper
@@ -161,6 +162,7 @@ def test_an_application_that_is_left_waits_for_looks_that_are_under_way(sqlite_u
             reader=lambda: reader,
             letters=lambda: SqlDeadLetterReader(sqlite_url),
             deliveries=lambda: SqlDeliveryReader(sqlite_url),
+            reviews=lambda: SqlReviewReader(sqlite_url),
             keeper=lambda: SqlKeeper(sqlite_url),
         ) as app:
             submission = await app.submit(pipeline, "x")

@@ -31,7 +31,7 @@ from reprieve.ports.isolation import ChildDiedError, IsolatedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reprieve.core.failure import Failure
+    from reprieve.ports.isolation import Judgement
 
 _KILLED: Final = -9
 _MOST_CHILDREN: Final = 1000
@@ -65,7 +65,7 @@ class ProcessIsolator:
         arguments: tuple[object, ...],
         *,
         timeout: float | None,  # noqa: ASYNC109 - the work is killed then, not merely no longer awaited
-        judge: Callable[[BaseException], tuple[Failure, str]],
+        judge: Callable[[BaseException], Judgement],
     ) -> object:
         """Call it in a child; see the port."""
         route = route_to(function)
@@ -209,7 +209,6 @@ def _opened(kind: Kind, body: bytearray, name: str) -> object:
             except Exception as error:
                 raise UsageError(f"the result of {name} cannot be read back: {told(error)}") from error
         case Kind.FAILED:
-            failure, stack = unpickled(body, main_module)
-            raise IsolatedError(failure, stack)
+            raise IsolatedError(*unpickled(body, main_module))
         case _:
             raise UsageError(body.decode())

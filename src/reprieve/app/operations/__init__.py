@@ -4,6 +4,7 @@ jobs.py           look, cancel, prune, erase
 dead_letters.py   look, triage, remediate, approve, replay, verify, resolve, escalate, discard, reopen, note, prune
 alerts.py         look, acknowledge, resolve, tell now, try every sink
 deliveries.py     look, ask the provider, resend, confirm, give up
+reviews.py        look, claim, verify, reject, undo; ask skipped signatures again
 campaigns.py      replay whole groups: start, look, watch, pause, resume, cancel
 stages.py         look, pause, resume
 database.py       whether the tables fit and nothing is orphaned; upgrading
@@ -21,6 +22,7 @@ from reprieve.app.operations.database import DatabaseOperations
 from reprieve.app.operations.dead_letters import DeadLetterOperations
 from reprieve.app.operations.deliveries import DeliveryOperations
 from reprieve.app.operations.jobs import JobOperations
+from reprieve.app.operations.reviews import ReviewOperations
 from reprieve.app.operations.settling import Settler
 from reprieve.app.operations.stages import StageOperations
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from reprieve.ports.dead_letters import DeadLetterReader
     from reprieve.ports.deliveries import DeliveryReader
     from reprieve.ports.reader import Reader
+    from reprieve.ports.reviews import ReviewReader
 
 __all__ = [
     "AlertOperations",
@@ -42,6 +45,7 @@ __all__ = [
     "DeliveryOperations",
     "JobOperations",
     "Operations",
+    "ReviewOperations",
     "StageOperations",
 ]
 
@@ -55,6 +59,7 @@ class Operations:
     campaigns: CampaignOperations
     deliveries: DeliveryOperations
     alerts: AlertOperations
+    reviews: ReviewOperations
     stages: StageOperations
     database: DatabaseOperations
 
@@ -64,6 +69,7 @@ class Operations:
         reader: Reader,
         letters: DeadLetterReader,
         deliveries: DeliveryReader,
+        reviews: ReviewReader,
         keeper: Upkeep,
         journal: OpenJournal,
         *,
@@ -83,6 +89,7 @@ class Operations:
             campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may),
             deliveries=DeliveryOperations(deliveries, journal, clock=clock),
             alerts=AlertOperations(alerts, journal, sinks=sinks, clock=clock),
+            reviews=ReviewOperations(reviews, journal),
             stages=StageOperations(reader, journal),
             database=DatabaseOperations(reader, keeper),
         )

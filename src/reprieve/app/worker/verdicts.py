@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from reprieve.app.alerts.raising import alarms_of
 from reprieve.app.judging import classify
+from reprieve.app.material import material_of
 from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.records import Ended, attempt_record, letter_record
 from reprieve.core.decide import Abort, DeadLetter, History, Park, Reason, RetryAt, decide
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
-    from reprieve.ports.intents import Counters, Lease
+    from reprieve.ports.intents import Counters, Lease, Material
 
 
 _LOG: Final = logging.getLogger("reprieve.worker")
@@ -43,24 +44,28 @@ class Judged:
     """Made only where it is kept: in a dead letter."""
     cause: Cause = Cause.HANDLER
     request_ids: tuple[str, ...] = ()
+    material: Material | None = None
+    """What a reviewer needs, where the failure brought it."""
 
 
 def judge(exc: BaseException, profile: Profile, stage: str, now: float) -> Judged:
     """What a stage raised."""
     match exc:
         case IsolatedError():
-            return Judged(failure=exc.failure, stack=lambda: exc.stack)
+            return Judged(failure=exc.failure, stack=lambda: exc.stack, material=exc.material)
         case ChildDiedError():
             cause = Cause.OUT_OF_MEMORY if exc.out_of_memory else Cause.CRASH
             return lost(str(exc), cause, stage)
         case _:
             failure = classify(exc, profile=profile, stage=stage, now=now)
-            return Judged(failure=failure, stack=partial(redact_exception, exc), request_ids=request_ids(exc))
+            return Judged(
+                failure=failure, stack=partial(redact_exception, exc), request_ids=request_ids(exc), material=material_of(exc)
+            )  # fmt: skip
 
 
-def judge_apart(exc: BaseException, *, profile: Profile, stage: str) -> tuple[Failure, str]:
+def judge_apart(exc: BaseException, *, profile: Profile, stage: str) -> tuple[Failure, str, Material | None]:
     """The same inside a process of its own, for what cannot travel."""
-    return classify(exc, profile=profile, stage=stage), redact_exception(exc)
+    return classify(exc, profile=profile, stage=stage), redact_exception(exc), material_of(exc)
 
 
 def lost(message: str, cause: Cause, stage: str) -> Judged:
@@ -132,6 +137,7 @@ def _intent(
                 job_id=lease.job_id, fence=lease.fence, status=status, attempt=attempt, counters=counters,
                 pause=decision.halts, unleased=trial.unleased,
                 alarms=alarms_of(trial.profile, lease.pipeline, lease.job_id, decision, attempt),
+                material=judged.material if status is JobStatus.NEEDS_REVIEW else None,
             )  # fmt: skip
         case DeadLetter() | Abort():
             letter = letter_record(ended, judged.failure, decision, stack=judged.stack(), key=key)

@@ -10,7 +10,8 @@ import typer
 
 import reprieve
 from reprieve.errors import ReprieveError, StoreAddressError, StoreUnavailableError
-from reprieve.faces.cli import alerts, database, dead, deliveries, jobs, stages
+from reprieve.faces.cli import alerts, database, dead, deliveries, jobs, reviews, stages
+from reprieve.faces.cli.analyze import analyze
 from reprieve.faces.cli.classify import classify
 from reprieve.faces.cli.common import complain
 from reprieve.faces.cli.review import doctor, init, review, serve
@@ -37,8 +38,10 @@ app.add_typer(jobs.app)
 app.add_typer(dead.app)
 app.add_typer(deliveries.app)
 app.add_typer(alerts.app)
+app.add_typer(reviews.app)
 app.add_typer(stages.app)
 app.add_typer(database.app)
+app.command()(analyze)
 app.command()(classify)
 app.command()(taxonomy)
 

@@ -37,6 +37,12 @@ _STYLES: Final = {
     "replayed": "magenta",
     "resolved": "green",
     "discarded": "dim",
+    "analyzed": "green",
+    "active": "cyan",
+    "claimed": "cyan",
+    "verified": "green",
+    "rejected": "dim",
+    "withdrawn": "dim",
 }
 
 

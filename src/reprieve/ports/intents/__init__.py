@@ -32,9 +32,9 @@ from reprieve.ports.intents.analysing import (
     LetGo,
     Material,
     Recall,
+    Reserve,
+    Reserved,
     Reset,
-    Take,
-    Taken,
     WasReset,
 )
 from reprieve.ports.intents.claiming import Claim, Claimed, Lease, Promote, Promoted, StoredResult
@@ -155,6 +155,8 @@ __all__ = [
     "Renew",
     "Renewed",
     "Replay",
+    "Reserve",
+    "Reserved",
     "Reset",
     "Resolve",
     "Resolved",
@@ -172,9 +174,7 @@ __all__ = [
     "StoredResult",
     "Submit",
     "Submitted",
-    "Take",
     "TakeNotices",
-    "Taken",
     "Told",
     "VersionTooLow",
     "Wake",
@@ -187,7 +187,7 @@ __all__ = [
 
 LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
 DeliveryIntent = Prepare | Begin | End | Correct | WakeDelivered
-AnalysisIntent = Take | Conclude | Fault | LetGo | Recall | Reset | Rule
+AnalysisIntent = Reserve | Conclude | Fault | LetGo | Recall | Reset | Rule
 AlertIntent = Raise | Weigh | Resolve | Acknowledge | TakeNotices | Told
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
 StageIntent = Pause | Resume | Hold | Close | Probe | GiveBack
@@ -217,7 +217,7 @@ Answer = (
     | Remedied
     | Launched
     | Prepared
-    | Taken
+    | Reserved
     | WasReset
     | Ruled
     | Raised
@@ -237,7 +237,7 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     **dict.fromkeys((Remedy, Replay), Remedied),
     Launch: (Launched, type(None)),
     Prepare: Prepared,
-    Take: Taken,
+    Reserve: Reserved,
     Reset: WasReset,
     Rule: Ruled,
     **dict.fromkeys((Raise, Weigh), Raised),

@@ -43,8 +43,8 @@ class Material:
 
 
 @value
-class Take:
-    """Hold those of these signatures that may be asked of the model, each for one alone; make those that are not there yet."""
+class Reserve:
+    """Reserve those of these signatures that may be asked of the model, each for one alone; make those that are not there yet."""
 
     signatures: tuple[str, ...]
     """At most 1,000, each once."""
@@ -56,7 +56,7 @@ class Take:
 
 
 @value
-class Taken:
+class Reserved:
     """All of them as they are now, in the order of asking."""
 
     rows: tuple[AnalysisRow, ...]

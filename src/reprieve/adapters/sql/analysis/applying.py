@@ -32,7 +32,7 @@ async def apply_on_postgres(cursor: Cursor, intents: list[i.AnalysisIntent], aga
 
 def apply(words: Words, intents: Sequence[i.AnalysisIntent], *, again: bool) -> Talk[list[i.Answer]]:
     """Apply all of them."""
-    yield from caching.make(words, [each for each in intents if isinstance(each, i.Take)])
+    yield from caching.make(words, [each for each in intents if isinstance(each, i.Reserve)])
     if words.locks:
         ruled = yield from ruling.hold(words, [each.review_id for each in intents if isinstance(each, i.Rule)])
         yield from caching.hold(words, [*ruled, *(signature for each in intents for signature in _named(each))])
@@ -46,13 +46,13 @@ def _named(intent: i.AnalysisIntent) -> Sequence[str]:
     """The signatures that an intent may change, as far as it says."""
     if isinstance(intent, i.Rule):
         return ()
-    return intent.signatures if isinstance(intent, i.Take | i.Reset) else (intent.signature,)
+    return intent.signatures if isinstance(intent, i.Reserve | i.Reset) else (intent.signature,)
 
 
 def _one(words: Words, intent: i.AnalysisIntent, *, again: bool) -> Talk[Any]:
     answer: Any
     match intent:
-        case i.Take():
+        case i.Reserve():
             answer = yield from caching.take(words, intent, again=again)
         case i.Conclude():
             answer = yield from caching.conclude(words, intent, again=again)

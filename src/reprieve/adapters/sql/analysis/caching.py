@@ -50,9 +50,9 @@ def _among(words: Words) -> str:
     return "IN (SELECT value FROM json_each(:signatures))"
 
 
-def make(words: Words, takes: Iterable[i.Take]) -> Talk[None]:
+def make(words: Words, takes: Iterable[i.Reserve]) -> Talk[None]:
     """Write down the signatures that nobody has asked about yet, in one order, so that two batches cannot lock each other out."""
-    wanted: dict[str, i.Take] = {}
+    wanted: dict[str, i.Reserve] = {}
     for take in takes:
         for signature in take.signatures:
             wanted.setdefault(signature, take)
@@ -68,7 +68,7 @@ def hold(words: Words, signatures: Iterable[str]) -> Talk[None]:
         yield Ask(_hold(words), {"signatures": rows_as_json(wanted)})
 
 
-def take(words: Words, wanted: i.Take, *, again: bool) -> Talk[i.Taken]:
+def take(words: Words, wanted: i.Reserve, *, again: bool) -> Talk[i.Reserved]:
     """Hold those that may be asked."""
     found = yield from _read(words, wanted.signatures)
     mine = {row.signature for row in found if again and _was_taken(row, wanted)}
@@ -85,7 +85,7 @@ def take(words: Words, wanted: i.Take, *, again: bool) -> Talk[i.Taken]:
         mine.update(free)
         found = yield from _read(words, wanted.signatures)
     by_signature = {row.signature: row for row in found}
-    return i.Taken(rows=tuple([by_signature[each] for each in wanted.signatures]), mine=frozenset(mine))
+    return i.Reserved(rows=tuple([by_signature[each] for each in wanted.signatures]), mine=frozenset(mine))
 
 
 def _read(words: Words, signatures: Sequence[str]) -> Talk[list[AnalysisRow]]:
@@ -100,7 +100,7 @@ def _stands(row: AnalysisRow, question: str, now: float) -> Standing:
     )  # fmt: skip
 
 
-def _was_taken(row: AnalysisRow, wanted: i.Take) -> bool:
+def _was_taken(row: AnalysisRow, wanted: i.Reserve) -> bool:
     """Whether an earlier try of this very intent holds it."""
     same = row.leased_until is not None and abs(row.leased_until - wanted.until) < _SAME
     return same and row.leased_by == wanted.owner and row.question == wanted.question

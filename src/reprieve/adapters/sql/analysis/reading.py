@@ -1,0 +1,127 @@
+"""Look-ups on reviews and signatures, the same for both dialects; what waits is found through those that wait alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import and_, func, or_, select, text
+
+from reprieve.adapters.sql.engine import Database
+from reprieve.adapters.sql.tables import analysis_cache, queue, review_history, reviews
+from reprieve.core.analysis import AnalysisStatus, ReviewState
+from reprieve.ports.intents import QueueState
+from reprieve.ports.reviews import ReviewDetail, ReviewEntry, ReviewView, SignatureView
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import ColumnElement, Select, Table
+
+    from reprieve.ports.reviews import ReviewFilter
+
+# In the very words of the partial indexes: SQLite uses them only then.
+_OPEN: Final = text("reviews.state IN ('open', 'claimed')")
+_UNSETTLED: Final = text("analysis_cache.status <> 'analyzed'")
+_VIEW: Final = tuple(
+    (reviews.c.id if name == "review_id" else reviews.c[name]).label(name) for name in ReviewView.__slots__
+)
+_MATERIAL: Final = ("schema", "samples", "answers", "answer")
+_STILL_WAITS: Final = or_(
+    reviews.c.job_id.is_(None),
+    select(queue.c.job_id)
+    .where(
+        queue.c.job_id == reviews.c.job_id,
+        queue.c.state == QueueState.WAITING,
+        func.substr(queue.c.waits_on, 1, 6) == "review",
+    )
+    .exists(),
+)
+"""A job that was cancelled, or reported about by other means, does not wait any more."""
+
+
+class SqlReviewReader:
+    """`ports.reviews.ReviewReader` on SQLite and PostgreSQL; safe to use from several threads."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database.at(url, writes=False)
+
+    def close(self) -> None:
+        """Let go of the connections; may be called twice."""
+        self._database.close()
+
+    def reviews(self, wanted: ReviewFilter) -> Sequence[ReviewView]:
+        """The oldest first; of those that wait, only what still does."""
+        statement = select(*_VIEW).order_by(reviews.c.id).limit(wanted.limit)
+        states = wanted.states or frozenset({ReviewState.OPEN, ReviewState.CLAIMED})
+        if not any(state.closed for state in states):
+            statement = statement.where(_OPEN, _STILL_WAITS)
+        else:
+            waiting = and_(reviews.c.state.in_(["open", "claimed"]), ~_STILL_WAITS)
+            statement = statement.where(~waiting)
+        statement = statement.where(reviews.c.state.in_(sorted(states)))
+        for name in ("pipeline", "url_signature", "job_id", "claimed_by"):
+            value = getattr(wanted, name)
+            if value is not None:
+                statement = statement.where(reviews.c[name] == value)
+        if wanted.after is not None:
+            statement = statement.where(reviews.c.id > wanted.after)
+        return [_view(row) for row in self._rows(statement)]
+
+    def review(self, review_id: int) -> ReviewDetail | None:
+        """One, or None."""
+        whole = select(*_VIEW, *(reviews.c[name] for name in _MATERIAL)).where(reviews.c.id == review_id)
+        rows = self._rows(whole)
+        if not rows:
+            return None
+        entries = select(*_columns(review_history, ReviewEntry)).where(review_history.c.review_id == review_id)
+        material = {name: _bytes(getattr(rows[0], name)) for name in _MATERIAL}
+        return ReviewDetail(review=_view(rows[0]), history=self._entries(entries), **material)
+
+    def signatures(self, status: AnalysisStatus | None, *, limit: int, after: str | None) -> Sequence[SignatureView]:
+        """What is known of signatures, in their order; page on with `after`."""
+        cached = analysis_cache.c
+        statement = select(*_columns(analysis_cache, SignatureView)).order_by(cached.url_signature).limit(limit)
+        if status is not None:
+            statement = statement.where(cached.status == status.value)
+            if status is not AnalysisStatus.ANALYZED:
+                statement = statement.where(_UNSETTLED)
+        if after is not None:
+            statement = statement.where(cached.url_signature > after)
+        return [_signature(row) for row in self._rows(statement)]
+
+    def signature(self, url_signature: str) -> SignatureView | None:
+        """One, or None."""
+        statement = select(*_columns(analysis_cache, SignatureView))
+        rows = self._rows(statement.where(analysis_cache.c.url_signature == url_signature))
+        return _signature(rows[0]) if rows else None
+
+    def history(self, url_signature: str) -> Sequence[ReviewEntry]:
+        """All that people did about a signature, in order."""
+        entries = select(*_columns(review_history, ReviewEntry))
+        return self._entries(entries.where(review_history.c.url_signature == url_signature))
+
+    def _entries(self, statement: Select[Any]) -> Sequence[ReviewEntry]:
+        rows = self._rows(statement.order_by(review_history.c.id))
+        return [ReviewEntry(**{**row._asdict(), "answer": _bytes(row.answer)}) for row in rows]
+
+    def _rows(self, statement: Select[Any]) -> Sequence[Any]:
+        with self._database.transaction() as connection:
+            return connection.execute(statement).all()
+
+
+def _columns(table: Table, view: type) -> list[ColumnElement[Any]]:
+    names: tuple[str, ...] = view.__slots__  # type: ignore[attr-defined]  # all views are slotted
+    return [table.c[name] for name in names]
+
+
+def _view(row: Any) -> ReviewView:  # noqa: ANN401 - a row of the table
+    values = {name: getattr(row, name) for name in ReviewView.__slots__}
+    return ReviewView(**{**values, "state": ReviewState(row.state)})
+
+
+def _signature(row: Any) -> SignatureView:  # noqa: ANN401 - a row of the table
+    return SignatureView(**{**row._asdict(), "status": AnalysisStatus(row.status)})
+
+
+def _bytes(value: Any) -> bytes | None:  # noqa: ANN401 - a driver's own kind
+    return None if value is None else bytes(value)

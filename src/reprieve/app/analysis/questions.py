@@ -1,0 +1,94 @@
+"""What is asked of every signature: a prompt with its places, a schema, and the version that both make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from reprieve.app.answers import AnswerSchema, UnfitError
+from reprieve.core import repair
+from reprieve.core.analysis import question_of
+from reprieve.errors import Misfit, UsageError
+from reprieve.ports.modelling import Prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+T = TypeVar("T")
+
+_PLACES: Final = re.compile(r"\{(signature|samples)\}")
+_LONGEST_SIGNATURE: Final = 2000
+
+
+class Question(Generic[T]):
+    """The same for every signature."""
+
+    __slots__ = ("_is_plain", "_max_tokens", "_prompt", "_system", "form", "version")
+
+    def __init__(self, prompt: str, schema: object, *, system: str = "", max_tokens: int | None = None) -> None:
+        """Take a prompt with `{signature}` and `{samples}` in it; without a place for them, the samples follow it."""
+        if not prompt.strip():
+            raise UsageError("an analysis needs a prompt: a text, with {signature} and {samples} where they belong")
+        self._prompt = prompt if "{samples}" in prompt else f"{prompt}\n\n{{samples}}"
+        self._system, self._max_tokens = system, max_tokens
+        self.form: AnswerSchema[T] = AnswerSchema.of(schema)
+        self._is_plain = isinstance(schema, Mapping)
+        self.version = question_of(f"{system}\x1f{prompt}", {"schema": self.form.key})
+
+    def about(self, signature: str, samples: Sequence[object]) -> Prompt:
+        """The question about one signature; what stands in a sample is never read as a place."""
+        told = "\n".join(sample if isinstance(sample, str) else repair.compact(sample) for sample in samples)
+        values = {"signature": signature, "samples": told}
+        text = _PLACES.sub(lambda place: values[place[1]], self._prompt).strip()
+        return Prompt.of(text, system=self._system, max_tokens=self._max_tokens)
+
+    def written(self, value: T, text: str) -> bytes:
+        """An answer as it is kept: written anew where that reads as the same value, else in the model's words."""
+        from pydantic_core import to_json  # noqa: PLC0415 - heavy, and loaded by now
+
+        try:
+            data = to_json(value, by_alias=True)
+            if self.form.read(data.decode()) == value:
+                return data
+        except (ValueError, UnfitError):
+            pass
+        return text.encode()
+
+    def kept(self, answer: bytes) -> T:
+        """A cached answer to this very question."""
+        if self._is_plain:
+            from pydantic_core import from_json  # noqa: PLC0415 - as above
+
+            try:
+                value: T = from_json(answer)
+            except ValueError:
+                pass
+            else:
+                return value
+        try:
+            return self.form.read(answer.decode())
+        except UnfitError as error:
+            problem = f"the cached answer does not fit ({error}), though neither prompt nor schema have changed"
+        raise Misfit("", f"{problem}: change the prompt to ask anew")
+
+
+def named(signature: object) -> str:
+    """A signature as it is kept, or a refusal."""
+    if not isinstance(signature, str) or not signature:
+        raise UsageError("a signature is a text that is not empty")
+    if len(signature) > _LONGEST_SIGNATURE or "\0" in signature or not _is_writable(signature):
+        raise UsageError(f"a signature is a text of at most {_LONGEST_SIGNATURE} characters that a database can take")
+    return signature
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+Schema = Any
+"""A pydantic model or other type, a TypeAdapter, or a JSON Schema."""

@@ -1,0 +1,289 @@
+"""`analyze` and `analyze_many`: what is known is served, what is not is asked once, by whoever reserves it first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from random import random
+from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
+
+from reprieve.app.alerts import Alerts
+from reprieve.app.analysis.asking import Asker, Halt
+from reprieve.app.analysis.looking import MOST, Looker
+from reprieve.app.analysis.questions import Question, named
+from reprieve.app.analysis.results import Analyzed, Batch, Progress
+from reprieve.app.answers import UnfitError
+from reprieve.app.material import as_given
+from reprieve.app.profiles import resolve
+from reprieve.app.worker.time import StoreTime
+from reprieve.core import repair
+from reprieve.core.analysis import AnalysisStatus, Standing, standing
+from reprieve.errors import UsageError
+from reprieve.ports.intents import Recall, Reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from reprieve.app.analysis.questions import Schema
+    from reprieve.app.journal import Journal
+    from reprieve.app.profiles import ProfileLike
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.intents import AnalysisRow
+    from reprieve.ports.modelling import Model
+
+T = TypeVar("T")
+
+_FIRST_POLL: Final = 0.02
+_LONGEST_POLL: Final = 0.5
+_RESYNC: Final = 30.0
+"""Seconds after which the store's clock is looked at again."""
+
+
+class AnalysisOptions(TypedDict, total=False):
+    """What an analysis takes besides its question."""
+
+    system: str
+    """Instructions for the model; part of the question."""
+    max_tokens: int | None
+    profile: ProfileLike
+    timeout: float
+    """Seconds for each call of the model."""
+    concurrency: int
+    """Questions that a batch asks at a time."""
+    name: str
+    """By which alerts know it."""
+    draw: Callable[[], float]
+    """Chance, for repeatable runs."""
+
+
+class Analysis(Generic[T]):
+    """One question about many signatures; belongs to one event loop."""
+
+    def __init__(  # noqa: PLR0913 - a table of options, nearly all by keyword
+        self,
+        journal: Journal,
+        model: Model,
+        *,
+        prompt: str,
+        schema: Schema,
+        system: str = "",
+        max_tokens: int | None = None,
+        profile: ProfileLike = "analysis",
+        timeout: float = 60.0,
+        concurrency: int = 8,
+        clock: Clock,
+        draw: Callable[[], float] = random,
+        name: str = "analysis",
+    ) -> None:
+        """Check the question at once; nothing is asked yet."""
+        if concurrency < 1 or timeout <= 0:
+            raise UsageError("concurrency is at least 1, and timeout more than 0 seconds")
+        self._journal, self._clock, self._concurrency = journal, clock, concurrency
+        self._question: Question[T] = Question(prompt, schema, system=system, max_tokens=max_tokens)
+        self._time, self._synchronized = StoreTime(journal.store, clock), -_RESYNC
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(6)}"
+        self._alerts, self._name = Alerts(journal), name
+        self._asker = Asker(
+            journal=journal, model=model, question=self._question, profile=resolve(profile), timeout=timeout, clock=clock,
+            time=self._time, draw=draw, alerts=self._alerts, source=name,
+        )  # fmt: skip
+        self._looker = Looker(journal)
+        self._flights: dict[str, _Flight[T]] = {}
+
+    @property
+    def question(self) -> str:
+        """The version of the question: another prompt or schema has another."""
+        return self._question.version
+
+    async def analyze(self, signature: str, samples: Sequence[object] = ()) -> Analyzed[T]:
+        """What is known of a signature; where nothing is, the model is asked, once for all who ask meanwhile.
+
+        What the provider refuses, or no answer fits, is told by the status, not raised. A signature that somebody else asks
+        about is waited for.
+        """
+        return await self._fly(named(signature), samples, Halt())
+
+    async def analyze_many(
+        self,
+        items: Mapping[str, Sequence[object]] | Iterable[tuple[str, Sequence[object]]],
+        *,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Batch[T]:
+        """The same for many: signatures with their samples. The first failure that all would meet stops the batch."""
+        wanted = _gathered(items)
+        tally: _Tally[T] = _Tally(len(wanted), progress)
+        await self._synchronize()
+        names = list(wanted)
+        for start in range(0, len(names), MOST):
+            part = names[start : start + MOST]
+            found = await self._looker.many(part)
+            for signature in part:
+                row = found.get(signature)
+                if row is not None and self._stands(row) is not Standing.FREE and not self._is_asked(row):
+                    tally.add(await self._told(row, cached=True))
+        left = [signature for signature in names if signature not in tally.results]
+        halt = Halt()
+        queue = iter(left)
+
+        async def work() -> None:
+            for signature in queue:
+                if halt.why is not None:
+                    return
+                tally.add(await self._fly(signature, wanted[signature], halt))
+
+        await _all([work() for _ in range(min(self._concurrency, len(left)))])
+        batch = Batch(total=len(wanted), results=tally.results, stopped=halt.why)
+        skipped = batch.count(AnalysisStatus.SKIPPED)
+        await self._alerts.batch(source=self._name, skipped=skipped, total=batch.total, profile=self._asker.profile)
+        return batch
+
+    # --- one signature ------------------------------------------------------------------------------------------------
+
+    async def _fly(self, signature: str, samples: Sequence[object], halt: Halt) -> Analyzed[T]:
+        """Together with all in this process who ask the same; ends where nobody waits any more."""
+        flight = self._flights.get(signature)
+        if flight is None:
+            task = asyncio.ensure_future(self._settle(signature, samples, halt))
+            flight = self._flights[signature] = _Flight(task)
+            task.add_done_callback(lambda _: self._flights.pop(signature, None))
+        flight.waiting += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting and not flight.task.done():
+                self._flights.pop(signature, None)
+                flight.task.cancel()
+
+    async def _settle(self, signature: str, samples: Sequence[object], halt: Halt) -> Analyzed[T]:
+        pause = _FIRST_POLL
+        await self._synchronize()
+        while True:
+            row = await self._looker.one(signature)
+            if row is None or self._stands(row) is Standing.FREE:
+                mine = await self._reserved(signature)
+                if mine is not None and await self._asker.ask(mine, samples, halt):
+                    return await self._told(await self._looker.one(signature) or mine, cached=False)
+                continue
+            if not self._is_asked(row):
+                return await self._told(row, cached=True)
+            await self._clock.sleep_async(pause)
+            pause = min(2 * pause, _LONGEST_POLL)
+
+    async def _reserved(self, signature: str) -> AnalysisRow | None:
+        """The row, held by this one; None where somebody else was faster."""
+        await self._synchronize()
+        now = self._time.now()
+        wanted = Reserve(
+            signatures=(signature,), question=self.question, owner=self._owner, until=now + self._asker.lease, now=now
+        )
+        answer = await self._journal.ask(wanted)
+        return answer.rows[0] if answer.mine else None
+
+    async def _synchronize(self) -> None:
+        if self._clock.monotonic() - self._synchronized >= _RESYNC:
+            self._synchronized = self._clock.monotonic()
+            await self._journal.look(self._time.synchronize)
+
+    def _stands(self, row: AnalysisRow) -> Standing:
+        return standing(
+            row.status, same_question=row.question == self.question, by_hand=row.is_human_verified,
+            leased_until=row.leased_until, retry_after=row.retry_after, now=self._time.now(),
+        )  # fmt: skip
+
+    def _is_asked(self, row: AnalysisRow) -> bool:
+        return self._stands(row) is Standing.BUSY
+
+    async def _told(self, row: AnalysisRow, *, cached: bool) -> Analyzed[T]:
+        """What is known, as it is served; a verified answer that does not fit any more goes back to a person."""
+        status, value = row.status, None
+        if row.answer is not None:
+            try:
+                value = self._value(row, row.answer)
+            except UnfitError as error:
+                status, row = AnalysisStatus.NEEDS_REVIEW, await self._recalled(row, error)
+        return Analyzed(
+            signature=row.signature, status=status, value=value, cached=cached, model=row.model, error_type=row.error_type,
+            is_human_verified=row.is_human_verified and status is AnalysisStatus.ANALYZED, error_reason=row.error_reason,
+            failure_count=row.failure_count, retry_after=row.retry_after,
+        )  # fmt: skip
+
+    def _value(self, row: AnalysisRow, answer: bytes) -> T:
+        if row.question == self.question and not row.is_human_verified:
+            return self._question.kept(answer)
+        return self._question.form.read(answer.decode())
+
+    async def _recalled(self, row: AnalysisRow, error: UnfitError) -> AnalysisRow:
+        kinds = ", ".join(dict.fromkeys(problem.kind for problem in error.problems))
+        material = {
+            "schema": self._question.form.json_schema,
+            "samples": [],
+            "answers": [{
+                "text": (row.answer or b"").decode(), "finish": "verified", "errors": list(repair.told(error.problems)),
+            }],
+        }  # fmt: skip
+        await self._synchronize()
+        recall = Recall(
+            signature=row.signature, fence=row.fence, question=self.question, now=self._time.now(),
+            reason=f"what a person verified does not fit the schema as it is now ({kinds})", material=as_given(material),
+        )  # fmt: skip
+        await self._journal.ask(recall)
+        return await self._looker.one(row.signature) or row
+
+
+class _Flight(Generic[T]):
+    """A question under way, and how many wait for it."""
+
+    __slots__ = ("task", "waiting")
+
+    def __init__(self, task: asyncio.Future[Analyzed[T]]) -> None:
+        self.task, self.waiting = task, 0
+
+
+class _Tally(Generic[T]):
+    """What came of a batch so far, and who is told."""
+
+    def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
+        self._total, self._progress = total, progress
+        self.results: dict[str, Analyzed[T]] = {}
+        self._counts = dict.fromkeys(AnalysisStatus, 0)
+        self._cached = 0
+
+    def add(self, result: Analyzed[T]) -> None:
+        self.results[result.signature] = result
+        self._counts[result.status] += 1
+        self._cached += result.cached
+        if self._progress is not None:
+            self._progress(
+                Progress(
+                    done=len(self.results), total=self._total, cached=self._cached,
+                    analyzed=self._counts[AnalysisStatus.ANALYZED], skipped=self._counts[AnalysisStatus.SKIPPED],
+                    needs_review=self._counts[AnalysisStatus.NEEDS_REVIEW],
+                )
+            )  # fmt: skip
+
+
+def _gathered(items: Any) -> dict[str, list[object]]:  # noqa: ANN401 - checked here
+    """Signatures with all of their samples, each signature once."""
+    wanted: dict[str, list[object]] = {}
+    for signature, samples in items.items() if isinstance(items, Mapping) else items:
+        if isinstance(samples, str | bytes):
+            raise UsageError("the samples of a signature are a list, not one text")
+        wanted.setdefault(named(signature), []).extend(samples)
+    return wanted
+
+
+async def _all(tasks: Sequence[Any]) -> None:
+    """All of them; the first that raises ends the others."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in tasks:
+                group.create_task(task)
+    except BaseExceptionGroup as several:
+        error: BaseException = several
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None

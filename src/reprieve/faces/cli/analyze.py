@@ -1,0 +1,223 @@
+"""`reprieve analyze`: what kinds of pages a list of URLs holds, each kind asked of a model once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from reprieve.core.analysis import AnalysisStatus
+from reprieve.core.url_signature import url_signature
+from reprieve.errors import UsageError
+from reprieve.faces.cli.common import DEFAULT_URL, AsJson, Url, complain, patiently, run, say, say_json
+from reprieve.faces.cli.rendering import console, count, plain, status, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from reprieve.app.analysis.results import Batch, Progress
+
+_PROMPT: Final = (
+    "These URLs have the shape {signature}. Of which kind are the pages, and what do they hold? Answer in a word and a short "
+    "sentence.\n{samples}"
+)
+_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"kind": {"type": "string"}, "description": {"type": "string"}},
+    "required": ["kind", "description"],
+    "additionalProperties": False,
+}
+_SAMPLES: Final = 5
+_STOPPED: Final = 3
+
+
+def analyze(  # noqa: PLR0913 - one parameter an option
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="URLs, one a line; - reads the input.", show_default=False)
+    ],
+    *,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", "-m", envvar="REPRIEVE_MODEL", help="openai:NAME, anthropic:NAME, openai+https://HOST/v1#NAME or local."
+        ),
+    ] = "local",
+    prompt: Annotated[
+        Path | None,
+        typer.Option("--prompt", help="A file with the question; {signature} and {samples} are replaced.", show_default=False),
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="A file with the JSON Schema of the answer.", show_default=False)
+    ] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Questions at a time.", min=1, max=256)] = 4,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds for each call.", min=1.0)] = 60.0,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", help="At most so many in an answer.", min=1, show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:  # fmt: skip
+    """Group URLs by their shape, and ask a model about each shape once; what is known already costs nothing.
+
+    Exit codes: 0 all are analyzed; 1 some are skipped, put off or wait for a person; 3 the provider refuses all of them.
+
+    Examples:
+    reprieve analyze urls.txt --model openai:gpt-5-mini
+    """
+    groups, strays = _grouped(_lines(file))
+    question = {
+        "prompt": _PROMPT if prompt is None else _read(prompt),
+        "schema": _SCHEMA if schema is None else _json(schema),
+        "concurrency": concurrency, "timeout": timeout, "max_tokens": max_tokens,
+    }  # fmt: skip
+    if strays:
+        complain(f"{count(strays, 'line')} left out: no URL with a host")
+    if not groups:
+        raise UsageError("there is no URL in it: one a line, https://host/path")
+    with _bar(len(groups), quiet=as_json) as progress:
+        batch = run(patiently(lambda: _analyze(url, model, question, groups, progress)))
+    if as_json:
+        say_json(_plain(batch))
+    else:
+        _say(batch)
+    if batch.stopped is not None:
+        raise typer.Exit(_STOPPED)
+    if batch.count(AnalysisStatus.ANALYZED) < batch.total:
+        raise typer.Exit(1)
+
+
+async def _analyze(
+    url: str,
+    name: str,
+    question: dict[str, Any],
+    groups: dict[str, list[str]],
+    progress: Callable[[Progress], None] | None,
+) -> Batch[Any]:
+    import reprieve  # noqa: PLC0415 - who asks for help does not wait for it
+    from reprieve.models import model_at  # noqa: PLC0415 - the same
+
+    model = model_at(name)
+    try:
+        async with reprieve.connect(url) as app:
+            return await app.analysis(model, **question).analyze_many(groups, progress=progress)
+    finally:
+        await model.close()
+
+
+def _lines(file: str) -> list[str]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file!r} is no text in UTF-8") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _grouped(lines: list[str]) -> tuple[dict[str, list[str]], int]:
+    """A few URLs of each shape, and how many lines are no URL."""
+    groups: dict[str, list[str]] = {}
+    strays = 0
+    for line in lines:
+        try:
+            samples = groups.setdefault(url_signature(line), [])
+        except UsageError:
+            strays += 1
+            continue
+        if len(samples) < _SAMPLES and line not in samples:
+            samples.append(line)
+    return groups, strays
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{str(path)!r} cannot be read as text") from None
+
+
+def _json(path: Path) -> Any:  # noqa: ANN401 - checked by who takes it
+    try:
+        found = json.loads(_read(path))
+    except ValueError:
+        raise UsageError(f"{str(path)!r} is no JSON") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{str(path)!r} holds no JSON Schema: an object is wanted")
+    return found
+
+
+@contextmanager
+def _bar(total: int, *, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A bar where somebody looks at it."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - only where it is drawn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415 - the same
+    from rich.progress import Progress as Bar  # noqa: PLC0415 - the same
+
+    columns = (
+        TextColumn("analyzing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Bar(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total, told="")
+
+        def tell(now: Progress) -> None:
+            told = f"{now.cached} cached, {now.skipped} skipped, {now.needs_review} for review"
+            bar.update(task, completed=now.done, told=told)
+
+        yield tell
+
+
+def _summary(batch: Batch[Any]) -> dict[str, int]:
+    return {
+        "signatures": batch.total,
+        "analyzed": batch.count(AnalysisStatus.ANALYZED),
+        "cached": batch.cached,
+        "skipped": batch.count(AnalysisStatus.SKIPPED),
+        "needs_review": batch.count(AnalysisStatus.NEEDS_REVIEW),
+        "active": batch.count(AnalysisStatus.ACTIVE),
+    }
+
+
+def _plain(batch: Batch[Any]) -> dict[str, object]:
+    results = [
+        {
+            "signature": each.signature, "status": each.status, "value": each.value, "cached": each.cached,
+            "is_human_verified": each.is_human_verified, "model": each.model, "error_type": each.error_type,
+            "error_reason": each.error_reason, "retry_after": each.retry_after,
+        }
+        for each in batch.results.values()
+    ]  # fmt: skip
+    return {"summary": _summary(batch), "stopped": batch.stopped, "results": results}
+
+
+def _say(batch: Batch[Any]) -> None:
+    rows = [
+        (each.signature, status(each.status), _told(each.value), "yes" if each.cached else "", each.error_reason or "")
+        for each in batch.results.values()
+    ]
+    console().print(table(("signature", "status", "answer", "cached", "said"), rows))
+    numbers = _summary(batch)
+    say(
+        f"{count(numbers['signatures'], 'signature')}: {numbers['analyzed']} analyzed, {numbers['skipped']} skipped, "
+        f"{numbers['needs_review']} for review, {numbers['active']} left; {numbers['cached']} cached"
+    )
+    if batch.stopped is not None:
+        complain(f"the batch was stopped: {batch.stopped}")
+    elif numbers["needs_review"]:
+        say("next: reprieve reviews list")
+    elif numbers["skipped"]:
+        say("next: reprieve reviews signatures --status skipped")
+
+
+def _told(value: object) -> str:
+    return "" if value is None else plain(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,132 @@
+"""How reviews and signatures are shown."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.app.redaction import redact
+from reprieve.core.analysis import ReviewState
+from reprieve.faces.cli.common import say
+from reprieve.faces.cli.rendering import console, facts, plain, status, table, when
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve.ports.reviews import ReviewDetail, ReviewView, SignatureView
+
+_NEXT: Final = {
+    ReviewState.OPEN: "reprieve reviews claim {id}, or at once: reprieve reviews verify {id} '{{...}}'{app}",
+    ReviewState.CLAIMED: "reprieve reviews verify {id} '{{...}}'{app}, or reprieve reviews reject {id} --reason '...'",
+    ReviewState.VERIFIED: "nothing; reprieve reviews undo {id} --reason '...' takes it back",
+    ReviewState.REJECTED: "nothing; reprieve reviews undo {id} --reason '...' takes it back",
+    ReviewState.WITHDRAWN: "nothing: it does not wait any more",
+}
+
+
+def about(review: ReviewView) -> str:
+    """What a review is about, in a few words."""
+    if review.job_id is None:
+        return review.url_signature or ""
+    return f"job {review.job_id} at {review.pipeline}/{review.stage}"
+
+
+def review_table(rows: Sequence[ReviewView], now: float) -> object:
+    """A line a review."""
+    return table(
+        ("id", "state", "about", "why", "said", "since", "claimed by"),
+        [
+            (
+                str(row.review_id), status(row.state), about(row), row.error_type, row.reason, when(row.opened_at, now),
+                row.claimed_by or "",
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def signature_table(rows: Sequence[SignatureView], now: float) -> object:
+    """A line a signature."""
+    return table(
+        ("signature", "status", "by hand", "error", "said", "failures", "last error", "not before", "model"),
+        [
+            (
+                row.url_signature, status(row.status), "yes" if row.is_human_verified else "", row.error_type or "",
+                row.error_reason or "", str(row.failure_count or ""), when(row.last_error_at, now), when(row.retry_after, now),
+                row.model or "",
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
+
+
+def plain_detail(detail: ReviewDetail, *, as_given: bool) -> dict[str, object]:
+    """For machines; what users gave is redacted unless it is asked for."""
+    return {
+        **asdict(detail.review),
+        **{name: _parsed(getattr(detail, name), as_given=as_given) for name in ("samples", "answers", "answer")},
+        "schema": _parsed(detail.schema, as_given=True),
+        "history": [
+            {**asdict(entry), "answer": _parsed(entry.answer, as_given=as_given)} for entry in detail.history
+        ],
+    }  # fmt: skip
+
+
+def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
+    """For people: everything that a reviewer needs, and what comes next."""
+    review, now, screen = detail.review, time.time(), console()
+    found = plain_detail(detail, as_given=as_given)
+    screen.print(
+        facts([
+            ("review", str(review.review_id)), ("state", status(review.state)), ("about", about(review)),
+            ("why", review.error_type), ("said", review.reason), ("since", when(review.opened_at, now)),
+            ("claimed by", review.claimed_by or ""), ("closed", when(review.closed_at, now)), ("by", review.closed_by or ""),
+            ("answer", "" if detail.answer is None else json.dumps(found["answer"], ensure_ascii=False)),
+        ])
+    )  # fmt: skip
+    samples: Any = found["samples"] or []
+    if samples:
+        say("samples:")
+        for sample in samples:
+            say(f"  {plain(str(sample))}")
+    answers: Any = found["answers"] or []
+    for number, answer in enumerate(answers, 1):
+        say(f"answer {number} of the model ({answer.get('finish', '')}): {plain(str(answer.get('text', '')))}")
+        for error in answer.get("errors", ()):
+            say(f"  wrong: {plain(str(error))}")
+    if detail.schema is not None:
+        say(f"schema: {json.dumps(found['schema'], ensure_ascii=False)}")
+    screen.print(
+        table(
+            ("when", "who", "what", "note"),
+            [(when(entry.at, now), entry.actor, entry.event, entry.note) for entry in detail.history],
+        )
+    )
+    app = "" if review.job_id is None else " --app ..."
+    say(f"next: {_NEXT[review.state].format(id=review.review_id, app=app)}")
+
+
+def _parsed(data: bytes | None, *, as_given: bool) -> object:
+    if data is None:
+        return None
+    text = data.decode("utf-8", "replace")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return value if as_given else _redacted(value)
+
+
+def _redacted(value: object) -> object:
+    """The same shape, every text in it without what is secret."""
+    match value:
+        case str():
+            return redact(value)
+        case list():
+            return [_redacted(each) for each in value]
+        case dict():
+            return {redact(str(name)): _redacted(each) for name, each in value.items()}
+        case _:
+            return value
