@@ -6,7 +6,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from random import random
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from reprieve.app.alerts.herald import Herald
 from reprieve.app.alerts.raising import Alerts

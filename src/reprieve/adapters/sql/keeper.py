@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import and_, bindparam, delete, select, update
 
 from reprieve.adapters.sql import copying, schema
+from reprieve.adapters.sql.analysis.keeping import erase_reviews, prune_reviews
 from reprieve.adapters.sql.dead_letters import keeping
 from reprieve.adapters.sql.deliveries.keeping import Told, chunks, prune_told, unsettled
 from reprieve.adapters.sql.engine import Database
@@ -71,6 +72,7 @@ class SqlKeeper:
             gone = [job_id for job_id in closed if job_id not in telling]
             if not dry:
                 prune_told(connection, gone)
+                prune_reviews(connection, gone)
                 for column in _OF_A_JOB:
                     for some in chunks(gone):
                         connection.execute(delete(column.table).where(column.in_(some)))
@@ -108,6 +110,7 @@ class SqlKeeper:
                 .values(payload=None, subject=digest(subject), idempotency_key=bindparam("new_key")),
                 [{"job": row.id, "new_key": digest(row.idempotency_key)} for row in rows],
             )
+            erase_reviews(connection, ids)
             for some in chunks(ids):
                 connection.execute(update(outcomes).where(outcomes.c.job_id.in_(some)).values(result=None))
                 connection.execute(update(checkpoints).where(checkpoints.c.job_id.in_(some)).values(result=None))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger("reprieve.analysis")
 _MARGIN: Final = 30.0
-"""Seconds by which a lease outlasts the two calls that a guarded question takes at most."""
+"""Seconds by which a lease outlasts the two calls that a guarded question takes at most; never more than one of those."""
 
 
 class Halt:
@@ -64,7 +64,7 @@ class Asker:
     @property
     def lease(self) -> float:
         """Seconds for which a signature is held at a time."""
-        return 2 * self.timeout + _MARGIN
+        return 2 * self.timeout + min(self.timeout, _MARGIN)
 
     async def ask(self, row: AnalysisRow, samples: Sequence[object], halt: Halt) -> bool:
         """Until something is written down; False where somebody else has taken over meanwhile."""

@@ -1,0 +1,194 @@
+"""A job that a person has to look at is in the queue with its material, and goes on with the person's answer."""
+
+import asyncio
+
+import pytest
+
+import reprieve
+from reprieve.core.analysis import ReviewState
+from reprieve.ports.reviews import ReviewFilter
+
+MATERIAL = {
+    "question": "Which?",
+    "schema": {"type": "integer"},
+    "samples": ["ada@example.org wrote it"],
+    "answers": [{"text": "many", "finish": "complete", "errors": ["not an integer"]}],
+}
+
+
+def unusable():
+    return reprieve.Unusable("the answer cannot be used", material=MATERIAL)
+
+
+def judging(*, isolated=False, last=False):
+    pipeline = reprieve.Pipeline("judging")
+
+    @pipeline.stage
+    async def fetch(job: reprieve.Job[str]) -> str:
+        return job.payload
+
+    if isolated:
+        pipeline.stage(isolate=True, name="judge")(judge_apart)
+    else:
+
+        @pipeline.stage
+        async def judge(job: reprieve.Job[str], text: str) -> int:
+            raise RuntimeError("wrapped") from unusable()
+
+    if not last:
+
+        @pipeline.stage
+        async def tell(job: reprieve.Job[str], score: int) -> str:
+            return f"score {score}"
+
+    return pipeline
+
+
+def judge_apart(job: reprieve.Job[str], text: str) -> int:
+    raise unusable()
+
+
+@pytest.fixture
+def run(store_url):
+    def go(task):
+        async def main():
+            async with reprieve.connect(store_url) as app:
+                return await task(app, app.operations.reviews)
+
+        return asyncio.run(main())
+
+    return go
+
+
+async def asked(app, pipeline, **options):
+    """A job that waits for a person; the job and its review."""
+    job = await app.submit(pipeline, "text", **options)
+    await app.work(pipeline, until_idle=True)
+    (review,) = await app.operations.reviews.list()
+    return job, review
+
+
+@pytest.mark.spec("LLM-8.1")
+def test_a_job_goes_on_from_the_next_stage_with_what_a_person_answered(run):
+    pipeline = judging()
+
+    async def main(app, reviews):
+        job, review = await asked(app, pipeline)
+        assert (review.job_id, review.pipeline, review.stage) == (job.job_id, "judging", "judge")
+        detail = await reviews.show(review.review_id)
+        assert b"ada@example.org" in detail.samples
+        assert b"not an integer" in detail.answers
+        known = {"judging": pipeline}
+        with pytest.raises(reprieve.UsageError, match="does not fit the result of 'judge'"):
+            await reviews.verify(review.review_id, "many", actor="ada", pipelines=known)
+        with pytest.raises(reprieve.UsageError, match="say where the pipeline 'judging' is"):
+            await reviews.verify(review.review_id, 4, actor="ada")
+        done = await reviews.verify(review.review_id, 4, actor="ada", note="counted", pipelines=known)
+        assert done.review.state is ReviewState.VERIFIED
+        assert await reviews.list() == []
+        await app.work(pipeline, until_idle=True)
+        return await job.result()
+
+    assert run(main) == "score 4"
+
+
+def test_a_persons_answer_to_the_last_stage_is_the_jobs_result(run):
+    pipeline = judging(last=True)
+
+    async def main(app, reviews):
+        job, review = await asked(app, pipeline)
+        await reviews.verify(review.review_id, 5, actor="ada", pipelines={"judging": pipeline})
+        return await job.result()
+
+    assert run(main) == 5
+
+
+def test_a_stage_in_a_process_of_its_own_brings_its_material_too(run):
+    pipeline = judging(isolated=True)
+
+    async def main(app, reviews):
+        _, review = await asked(app, pipeline)
+        return await reviews.show(review.review_id)
+
+    assert b"ada@example.org" in run(main).samples
+
+
+def test_a_rejected_job_is_skipped_and_says_by_whom_and_why(run):
+    pipeline = judging()
+
+    async def main(app, reviews):
+        job, review = await asked(app, pipeline)
+        with pytest.raises(reprieve.UsageError, match="say why"):
+            await reviews.reject(review.review_id, actor="ada", reason=" ")
+        await reviews.reject(review.review_id, actor="ada", reason="nobody can tell")
+        with pytest.raises(reprieve.JobFailedError):
+            await job.result()
+        with pytest.raises(reprieve.RefusedError, match="has gone on since"):
+            await reviews.undo(review.review_id, actor="ada", reason="oops")
+        return (await app.operations.jobs.show(job.job_id)).job
+
+    job = run(main)
+    assert (job.status, job.reason, job.ended_by) == ("skipped", "nobody can tell", "ada")
+
+
+def test_two_people_do_not_do_the_same_work(run):
+    pipeline = judging()
+
+    async def main(app, reviews):
+        _, review = await asked(app, pipeline)
+        await reviews.claim(review.review_id, actor="ada")
+        with pytest.raises(reprieve.RefusedError, match="ada is at it"):
+            await reviews.reject(review.review_id, actor="bob", reason="x")
+        with pytest.raises(reprieve.UsageError, match="needs an actor"):
+            await reviews.claim(review.review_id, actor="")
+        with pytest.raises(reprieve.UnknownNameError, match="no review is named '99'"):
+            await reviews.claim(99, actor="ada")
+        return await reviews.list(ReviewFilter(claimed_by="ada"))
+
+    assert len(run(main)) == 1
+
+
+def test_a_cancelled_job_waits_for_nobody(run):
+    pipeline = judging()
+
+    async def main(app, reviews):
+        job, _ = await asked(app, pipeline)
+        await app.operations.jobs.cancel(job.job_id, actor="bob")
+        return await reviews.list()
+
+    assert run(main) == []
+
+
+def test_pruning_takes_the_reviews_of_jobs_that_are_over_and_leaves_open_ones(run):
+    pipeline = judging(last=True)
+
+    async def main(app, reviews):
+        job, review = await asked(app, pipeline)
+        await reviews.verify(review.review_id, 5, actor="ada", pipelines={"judging": pipeline})
+        _, waiting = await asked(app, pipeline)
+        await app.operations.jobs.prune(0.0, actor="bob")
+        with pytest.raises(reprieve.UnknownNameError):
+            await app.operations.jobs.show(job.job_id)
+        everything = ReviewFilter(states=frozenset(ReviewState))
+        return [each.review_id for each in await reviews.list(everything)], waiting.review_id
+
+    left, waiting = run(main)
+    assert left == [waiting]
+
+
+def test_erasing_a_subject_takes_what_users_gave_out_of_its_reviews_and_never_of_an_open_one(run):
+    pipeline = judging(last=True)
+
+    async def main(app, reviews):
+        _, review = await asked(app, pipeline, subject="s", version=1)
+        with pytest.raises(reprieve.UsageError, match="not over yet"):
+            await app.operations.jobs.erase("s", actor="bob")
+        assert (await reviews.show(review.review_id)).samples is not None
+        await reviews.verify(review.review_id, 5, actor="ada", pipelines={"judging": pipeline})
+        await app.operations.jobs.erase("s", actor="bob")
+        return await reviews.show(review.review_id)
+
+    detail = run(main)
+    assert (detail.samples, detail.answers, detail.answer, detail.schema) == (None, None, None, None)
+    assert [entry.answer for entry in detail.history] == [None, None]
+    assert detail.review.closed_by == "ada"
