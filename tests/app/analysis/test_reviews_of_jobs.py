@@ -28,7 +28,7 @@ def judging(*, isolated=False, last=False):
         return job.payload
 
     if isolated:
-        pipeline.stage(isolate=True, name="judge")(judge_apart)
+        pipeline.stage(isolate="process", name="judge")(judge_apart)
     else:
 
         @pipeline.stage

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 
-
 def prune_reviews(connection: Connection, job_ids: Sequence[int]) -> None:
     """Remove the reviews of jobs that are removed, with their history; such a job is over, so nobody waits any more."""
     for some in chunks(job_ids):
