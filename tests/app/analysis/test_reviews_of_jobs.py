@@ -1,6 +1,8 @@
 """A job that a person has to look at is in the queue with its material, and goes on with the person's answer."""
 
 import asyncio
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,16 +10,13 @@ import reprieve
 from reprieve.core.analysis import ReviewState
 from reprieve.ports.reviews import ReviewFilter
 
-MATERIAL = {
-    "question": "Which?",
-    "schema": {"type": "integer"},
-    "samples": ["ada@example.org wrote it"],
-    "answers": [{"text": "many", "finish": "complete", "errors": ["not an integer"]}],
-}
+sys.path.insert(0, str(Path(__file__).parent / "programs"))
+
+import judged_apart
 
 
 def unusable():
-    return reprieve.Unusable("the answer cannot be used", material=MATERIAL)
+    return reprieve.Unusable("the answer cannot be used", material=judged_apart.MATERIAL)
 
 
 def judging(*, isolated=False, last=False):
@@ -28,7 +27,7 @@ def judging(*, isolated=False, last=False):
         return job.payload
 
     if isolated:
-        pipeline.stage(isolate="process", name="judge")(judge_apart)
+        pipeline.stage(isolate="process")(judged_apart.judge)
     else:
 
         @pipeline.stage
@@ -42,10 +41,6 @@ def judging(*, isolated=False, last=False):
             return f"score {score}"
 
     return pipeline
-
-
-def judge_apart(job: reprieve.Job[str], text: str) -> int:
-    raise unusable()
 
 
 @pytest.fixture
