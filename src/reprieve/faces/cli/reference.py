@@ -1,0 +1,96 @@
+"""The pages of reference, made from what they are about: commands, profiles, settings; `make docs` runs this module."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final
+
+import typer
+from typer.core import TyperGroup
+
+from reprieve.app.profiles import SHIPPED_NAMES
+from reprieve.faces.cli import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Command = Any  # of the click that Typer brings along, which has no public name
+
+_COMMANDS: Final = """\
+# Commands
+
+<!-- made by `make docs` from the commands themselves; a test keeps it true -->
+
+Exit codes: 0 done; 1 what was asked about failed or is not there; 2 the command, a setting or the database is wrong. What is wrong is one sentence on
+standard error. `--json` is for machines: times are seconds since the epoch.
+"""
+
+
+_PROFILES: Final = """\
+# The profiles that come along
+
+<!-- made by `make docs` from the profiles themselves; a test keeps it true -->
+
+Every number names the requirement behind it. How to change them, or to write your own: [profiles](profiles.md).
+"""
+_SETTINGS: Final = """\
+# Settings of the review pipeline
+
+<!-- made by `make docs` from the file that `reprieve init` writes; a test keeps it true -->
+
+They are read from `reprieve.toml` in the current folder, or from the file that `--settings` names. Each can be given in the environment too, which goes before the file:
+`REPRIEVE_REVIEW_` and its name, sections parted by two underscores, as in `REPRIEVE_REVIEW_MODEL__NAME=openai:gpt-5-mini`. Secrets belong there. Nothing has to be set.
+
+The engine itself has no settings file; its commands take options and these variables: `REPRIEVE_URL`, `REPRIEVE_APP`, `REPRIEVE_ACTOR`, `REPRIEVE_ALERTS`,
+`REPRIEVE_MAY_OVERRIDE`; see [operating](operating.md) and [alerts](alerts.md).
+"""
+
+
+def commands() -> str:
+    """All commands."""
+    root = typer.main.get_command(app)
+    return "\n".join([_COMMANDS, *(line for each in _commands(root, "reprieve") for line in each)])
+
+
+def profiles() -> str:
+    """All profiles that come along, as they are."""
+    texts = {name: (files("reprieve.profiles") / f"{name}.toml").read_text(encoding="utf-8") for name in SHIPPED_NAMES}
+    return "\n".join([_PROFILES, *(f"## {name}\n\n```toml\n{text.strip()}\n```\n" for name, text in texts.items())])
+
+
+def settings() -> str:
+    """The settings file that everything is explained in."""
+    text = (files("reprieve.review") / "reprieve.toml").read_text(encoding="utf-8")
+    return f"{_SETTINGS}\n```toml\n{text.strip()}\n```\n"
+
+
+PAGES: Final = {"commands": commands, "profile-values": profiles, "settings": settings}
+
+
+def _commands(command: Command, path: str) -> Iterator[list[str]]:
+    """Every command that does something, in the order of the help."""
+    if isinstance(command, TyperGroup):
+        for name, inner in command.commands.items():
+            if not inner.hidden:
+                yield from _commands(inner, f"{path} {name}")
+        return
+    yield _section(command, path)
+
+
+def _section(command: Command, path: str) -> list[str]:
+    text, _, examples = inspect.cleandoc(command.help or "").partition("Examples:\n")
+    context = typer.Context(command, info_name=path)
+    records = [each.get_help_record(context) for each in command.params if each.name != "help"]
+    lines = [f"## {path}", "", text.strip(), ""]
+    if told := [f"- `{name}`: {what}" for name, what in filter(None, records)]:
+        lines += [*told, ""]
+    if examples.strip():
+        lines += ["```", *(line.strip() for line in examples.strip().splitlines()), "```", ""]
+    return lines
+
+
+if __name__ == "__main__":
+    print(PAGES[sys.argv[1]](), end="")  # noqa: T201 - redirected into the page
