@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 import reprieve
 from reprieve import UsageError
-from reprieve.models import Prompt
+from reprieve.models import Prompt, Role, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -81,10 +81,13 @@ class Words:
     part_characters: int = 12_000
     """A diff that is longer is split by file, a file that is longer by hunk."""
     answer_tokens: int = 1_000
-    summary_characters: int = 1_000
-    comment_characters: int = 500
+    characters: int = 1_000
+    """In a summary or a comment."""
     path_characters: int = 500
     findings: int = 20
+    tells_schema: bool = True
+    """Whether the answer's form is told with a prompt that may not describe it."""
+    temperature: float | None = None
     seconds: float = 120.0
     at_once: int = 4
 
@@ -103,8 +106,7 @@ class Critic:
 
     def __init__(self, model: Model, *, template: str | None = None, words: Words = Words()) -> None:  # noqa: B008 - frozen
         self.model, self._words = model, words
-        self._explains = template is None
-        """Whether the template says what an answer is made of."""
+        self._tells_schema = words.tells_schema and template is not None  # ours says what an answer is made of
         self._template = _checked(prompt_text("review.txt") if template is None else template)
         self._form = _form(words)
 
@@ -132,9 +134,12 @@ class Critic:
         text = self._template.substitute(
             diff=part.text, files=", ".join(part.paths), title=title, part=place, parts=parts, mark=mark
         )
-        prompt = Prompt.of(text, system=prompt_text("system.txt"), max_tokens=self._words.answer_tokens)
+        prompt = Prompt(
+            turns=(Turn(Role.USER, text),), system=prompt_text("system.txt"), max_tokens=self._words.answer_tokens,
+            temperature=self._words.temperature,
+        )  # fmt: skip
         answer = await reprieve.guarded(
-            self.model, prompt, schema=self._form, timeout=self._words.seconds, tell_schema=not self._explains
+            self.model, prompt, schema=self._form, timeout=self._words.seconds, tell_schema=self._tells_schema
         )
         return Opinion.model_validate(answer.value.model_dump())
 
@@ -159,13 +164,13 @@ def _checked(text: str) -> Template:
 
 def _form(words: Words) -> type[BaseModel]:
     """What an answer has to be: as long as the settings allow."""
-    short: Any = (str, Field(max_length=words.comment_characters))
+    short: Any = (str, Field(max_length=words.characters))
     finding = create_model(
         "Finding", file=(str, Field(max_length=words.path_characters)), line=(int, Field(ge=1)), comment=short
     )
     return create_model(
         "Opinion",
-        summary=(str, Field(max_length=words.summary_characters)),
+        summary=(str, Field(max_length=words.characters)),
         severity=(Severity, ...),
         findings=(list[finding], Field(max_length=words.findings)),  # type: ignore[valid-type]  # made a line above
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reprieve import UsageError
 from reprieve.models import model_at
@@ -13,6 +13,7 @@ from reprieve.review.diffs import Limits
 from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git
 from reprieve.review.github import Hub
+from reprieve.review.recipients import recipients_of
 from reprieve.senders import Maildir
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 _SMALL: Final = Words(
     part_characters=1_500,
     answer_tokens=240,
-    summary_characters=120,
-    comment_characters=100,
+    characters=100,
     path_characters=60,
     findings=1,
+    tells_schema=False,  # llama.cpp holds it to its form
+    temperature=0.0,
     at_once=2,
 )
 """For the embedded model, which is asked to try the pipeline."""
@@ -74,6 +76,7 @@ def fetcher_of(settings: Settings, parts: Parts) -> Fetcher:
     """Who fetches, by the settings."""
     notify = settings.notify
     concern = Concern(recipients=notify.recipients, people=notify.people, owners=notify.owners, authors=notify.authors)
+    recipients_of(notify.recipients, (), people=notify.people, routes=parts.routes)  # wrong ones are told at once
     limits = Limits(**settings.limits.model_dump())
     return Fetcher(git=parts.git, hub=parts.hub, routes=parts.routes, concern=concern, limits=limits)
 
@@ -82,11 +85,13 @@ def critic_of(settings: Settings, parts: Parts) -> Critic:
     """Who asks the model, by the settings."""
     asked, template = settings.model, None
     words = _SMALL if asked.name.partition(":")[0] == "local" else Words(at_once=asked.at_once)
-    words = replace(words, seconds=asked.seconds)
-    if asked.answer_tokens is not None:
-        words = replace(words, answer_tokens=asked.answer_tokens)
-    if asked.part_characters is not None:
-        words = replace(words, part_characters=asked.part_characters)
+    said: dict[str, Any] = {
+        "answer_tokens": asked.answer_tokens,
+        "findings": asked.findings,
+        "part_characters": asked.part_characters,
+        "characters": asked.characters,
+    }
+    words = replace(words, seconds=asked.seconds, **{name: value for name, value in said.items() if value is not None})
     if asked.prompt is not None:
         try:
             template = asked.prompt.read_text(encoding="utf-8")
@@ -121,11 +126,11 @@ def _mail(mail: MailSettings) -> Sender:
     if mail.journal is not None and mail.journal_password is not None:
         journal = Imap(
             mail.journal_host or mail.host, mail.journal_port, tls=mail.journal_security, username=mail.journal,
-            password=mail.journal_password.get_secret_value(),
+            password=mail.journal_password.get_secret_value(), lag=mail.journal_lag,
         )  # fmt: skip
     return SMTP(
         mail.host, mail.port, tls=mail.security, sender=mail.sender, username=mail.username, password=password,
-        bcc_journal=mail.journal, journal=journal,
+        bcc_journal=mail.journal if mail.journal_copy else None, journal=journal,
     )  # fmt: skip
 
 

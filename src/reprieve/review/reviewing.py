@@ -10,9 +10,10 @@ import reprieve
 from reprieve import UsageError
 from reprieve.review.changes import Change, change_of, is_pull, patch_of, pull_of, submit
 from reprieve.review.git import repository_at
+from reprieve.review.recipients import recipients_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from reprieve import App, Pipeline, Submission
     from reprieve.review.parts import Parts
@@ -41,8 +42,9 @@ class Asked:
     made: Submission
 
 
-async def changes_of(parts: Parts, wanted: Wanted) -> list[Change]:
+async def changes_of(parts: Parts, wanted: Wanted, *, people: Mapping[str, str] | None = None) -> list[Change]:
     """What the names stand for now; upstreams that fail for a moment are asked again."""
+    recipients_of(wanted.recipients, (), people=people or {}, routes=parts.routes)
     if len(wanted.names) > 1 and (wanted.changelist_id is not None or wanted.version is not None):
         raise UsageError("an id or a version is of one change: name one at a time")
     find = reprieve.retry("transient")(_change)

@@ -30,6 +30,10 @@ class ModelSettings(_Section):
     """At most so many in an answer; by default 240 of the embedded model, 1000 of others."""
     part_characters: int | None = Field(default=None, ge=200, le=1_000_000)
     """A diff that is longer is split by file; by default 1500 and 12000."""
+    findings: int | None = Field(default=None, ge=0, le=100)
+    """At most so many in one answer; by default 1 and 20."""
+    characters: int | None = Field(default=None, ge=20, le=10_000)
+    """At most so many in a summary or a comment; by default 100 and 1000."""
     seconds: float = Field(default=120.0, gt=0, le=3600)
     """How long one answer may take."""
     at_once: int = Field(default=4, ge=1, le=100)
@@ -66,6 +70,10 @@ class MailSettings(_Section):
     journal_port: int = Field(default=993, ge=1, le=65_535)
     journal_security: Literal["starttls", "implicit", "none"] = "implicit"
     journal_password: SecretStr | None = None
+    journal_copy: bool = True
+    """Whether we send the copy; not where the server itself puts one there."""
+    journal_lag: float = Field(default=30.0, ge=0, le=86_400)
+    """How many seconds a copy may take to show up: "not there" leads to another send."""
 
 
 class SlackSettings(_Section):

@@ -42,7 +42,7 @@ def main() -> int:
     say(f"All of it is in {folder}, and took {time.monotonic() - began:.0f} s.")
     if not given.once:
         say("Now it serves until Ctrl-C; in another terminal, in that folder: reprieve review HEAD --repository shop")
-        asyncio.run(served(settings, 20))
+        asyncio.run(served(settings))
     return int(given_up)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from reprieve.errors import UsageError
-from reprieve.faces.cli.common import fail, patiently, run, say
+from reprieve.faces.cli.common import duration, fail, patiently, run, say
 
 if TYPE_CHECKING:
     from reprieve.app.application import App
@@ -86,6 +86,9 @@ def review(  # noqa: PLR0913 - one parameter an option
 def serve(
     *,
     concurrency: Annotated[int, typer.Option("--concurrency", "-c", help="Jobs at a time.", min=1, max=10_000)] = 20,
+    lease: Annotated[
+        str, typer.Option(help="How long a worker may be silent before others take over its jobs.")
+    ] = "30s",
     settings_file: SettingsFile = None,
     url: Database = None,
 ) -> None:
@@ -93,7 +96,7 @@ def serve(
     from reprieve.faces.cli.work import LogLevel, show_log  # noqa: PLC0415 - who asks for help does not wait for it
 
     show_log(LogLevel.INFO)
-    run(served(load(settings_file, url), concurrency))
+    run(served(load(settings_file, url), concurrency, duration(lease)))
 
 
 def init(
@@ -157,7 +160,8 @@ async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, re
 
     async with AsyncExitStack() as stack:
         app, pipeline, parts = await _opened(settings, stack)
-        asked = await submit_all(app, pipeline, await changes_of(parts, wanted), version=wanted.version)
+        changes = await changes_of(parts, wanted, people=settings.notify.people)
+        asked = await submit_all(app, pipeline, changes, version=wanted.version)
         for each in asked:
             say(_submitted(each))
         if not works:
@@ -171,12 +175,12 @@ async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, re
         return await watching.sum_up()
 
 
-async def served(settings: Settings, concurrency: int) -> None:
+async def served(settings: Settings, concurrency: int = 20, lease: float = 30.0) -> None:
     """Work until told to stop."""
     async with AsyncExitStack() as stack:
         app, pipeline, _ = await _opened(settings, stack)
         print("reprieve: working on reviews; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201 - the command line's way to speak
-        await app.work(pipeline, concurrency=concurrency, signals=True)
+        await app.work(pipeline, concurrency=concurrency, lease=lease, signals=True)
 
 
 async def _opened(settings: Settings, stack: AsyncExitStack) -> tuple[App, Pipeline, Parts]:

@@ -1,0 +1,171 @@
+"""`reprieve review | serve | init | doctor` as a person runs them, over a model behind a loopback port."""
+
+import json
+import mailbox
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reprieve.faces.cli import main
+from reprieve.testing import FlakyHTTP, replies
+
+OPINION = {
+    "summary": "Shared by all.",
+    "severity": "high",
+    "findings": [{"file": "shop/cart.py", "line": 2, "comment": "Shared."}],
+}
+
+
+@pytest.fixture
+def upstream():
+    """A model that always finds the same."""
+    with FlakyHTTP() as made:
+        made.always(replies.openai.completion(json.dumps(OPINION)))
+        yield made
+
+
+@pytest.fixture
+def reprieve(tmp_path, upstream, shop, monkeypatch, capsys):
+    """Runs `reprieve ...` in a folder of its own, with nobody's home and nobody's configuration."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("REPRIEVE_", "GIT_"))]:
+        monkeypatch.delenv(name)
+    for name, value in environment(tmp_path, upstream, shop).items():
+        monkeypatch.setenv(name, value)
+
+    def run(*arguments, code=0, **variables):
+        with monkeypatch.context() as here:
+            here.setattr(sys, "argv", ["reprieve", *map(str, arguments)])
+            for name, value in variables.items():
+                here.setenv(name, value)
+            ended = 0
+            try:
+                main()
+            except SystemExit as left:
+                ended = left.code or 0
+        said = "".join(capsys.readouterr())
+        assert ended == code, said
+        return said
+
+    return run
+
+
+def environment(folder, upstream, shop):
+    return {
+        "PATH": os.environ["PATH"], "HOME": str(folder / "nowhere"),
+        "REPRIEVE_REVIEW_MODEL__NAME": f"openai+{upstream.url('/v1')}#stand-in", "REPRIEVE_REVIEW_REPOSITORY": str(shop[0]),
+    }  # fmt: skip
+
+
+def mails(folder):
+    boxes = sorted((folder / "mail").iterdir())
+    return {box.name: [str(each["subject"]) for each in mailbox.Maildir(box, create=False)] for box in boxes}
+
+
+def test_a_commit_is_reviewed_in_one_command_and_once(reprieve, tmp_path, shop):
+    said = reprieve("review", shop[1][1])
+    assert "1 change in" in said
+    assert "1 done" in said
+    assert "high, 1 finding" in said
+    assert "Nothing failed." in said
+    assert "Mail: in mail." in said
+    again = reprieve("review", shop[1][1])
+    assert "it was there before" in again
+    assert mails(tmp_path) == {"bo@shop.example": ["Review of Carts know their total: 1 finding, high"]}
+    reprieve("review", shop[1][1], "--version", 2)
+    assert len(mails(tmp_path)["bo@shop.example"]) == 2
+
+
+def test_it_works_on_postgresql_too(reprieve, tmp_path, shop, postgres_url):
+    assert "2 done" in reprieve("review", *shop[1][1:3], "--url", postgres_url)
+    assert {who: len(found) for who, found in mails(tmp_path).items()} == {"ada@shop.example": 1, "bo@shop.example": 2}
+
+
+def test_with_trouble_there_are_retries_a_dead_letter_a_replay_and_still_one_mail(reprieve, tmp_path, shop):
+    said = reprieve("review", *shop[1], "--chaos", "--seed", 7)
+    assert "6 done" in said
+    assert "retried" in said
+    assert "so it is replayed" in said
+    assert re.search(r"Replayed and closed: \d dead letter", said)
+    assert {who: len(set(found)) == len(found) for who, found in mails(tmp_path).items()} == {
+        "ada@shop.example": True,
+        "bo@shop.example": True,
+    }
+    assert {who: len(found) for who, found in mails(tmp_path).items()} == {"ada@shop.example": 3, "bo@shop.example": 5}
+    assert "resolved" in reprieve("dead", "show", 1)
+
+
+def test_a_patch_is_reviewed_and_somebody_is_told_besides(reprieve, tmp_path):
+    (tmp_path / "fix.patch").write_text("--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1,1 +1,2 @@\n one\n+two\n")
+    said = reprieve("review", "fix.patch", "--to", "maildir:archive", "--id", "fix-1")
+    assert "fix-1 version 1" in said
+    assert list(mails(tmp_path)) == ["archive"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "why"),
+    [
+        (["review", "no-such-branch"], 2, "NOT_FOUND|ended with"),
+        (["review", "--upload-pack=x"], 2, "No such option"),
+        (["review", "--", "--upload-pack=x"], 2, "is no revision"),
+        (["review", "HEAD", "-r", "ext::sh"], 2, "would run a program"),
+        (["review", "HEAD", "HEAD~1", "--version", "3"], 2, "one at a time"),
+        (["review", "HEAD", "--settings", "none.toml"], 2, "reprieve init"),
+        (["review", "HEAD", "--to", "@nobody"], 2, "nobody knows how to reach"),
+        (["review", "HEAD", "--to", "slack:C1"], 2, "nobody is set up to reach slack"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(reprieve, arguments, code, why):
+    assert re.search(why, reprieve(*arguments, code=code))
+
+
+def test_init_writes_a_file_once_and_doctor_looks_at_everything(reprieve, tmp_path):
+    assert "written" in reprieve("init")
+    assert "left as it is" in reprieve("init", code=1)
+    said = reprieve("doctor", "--ask")
+    for name in ("settings", "git", "repository", "database", "model", "mail"):
+        assert f"well     {name}" in said
+    assert "TO DO    model" in reprieve("doctor", code=1, REPRIEVE_REVIEW_MODEL__NAME="nonsense")
+    assert "TO DO    mail" in reprieve(
+        "doctor", code=1, REPRIEVE_REVIEW_MAIL__HOST="127.0.0.1", REPRIEVE_REVIEW_MAIL__PORT="1"
+    )
+    assert "TO DO    repository" in reprieve("doctor", code=1, REPRIEVE_REVIEW_REPOSITORY=str(tmp_path / "nowhere"))
+
+
+def test_serve_works_on_what_was_submitted_until_it_is_told_to_stop(reprieve, tmp_path, shop, upstream):
+    assert "`reprieve serve` does" in reprieve("review", shop[1][1], "--submit-only")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reprieve", "serve"],
+        cwd=tmp_path,
+        env=environment(tmp_path, upstream, shop),
+        stderr=subprocess.PIPE,
+    )
+    try:
+        reprieve("jobs", "watch", "--until-done")
+        said = reprieve("review", shop[1][2])
+        assert "another process works on this file already" in said
+        assert "1 done" in said
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    assert sorted(mails(tmp_path)) == ["ada@shop.example", "bo@shop.example"]
+
+
+def test_the_tour_leaves_a_folder_that_is_not_its_own_alone(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    done = subprocess.run(
+        [sys.executable, "-m", "reprieve.testing.tour", "--once", "--folder", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "not ours" in done.stderr
+    assert Path(tmp_path / "precious").read_text() == "mine"
