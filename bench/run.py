@@ -20,6 +20,7 @@ BENCHES = {
     "dead_letters": "dead_letters",
     "replay": "replaying",
     "guard": "guarding",
+    "analysis": "analyzing",
     "deliveries": "delivering",
 }
 
