@@ -329,3 +329,17 @@ def test_a_batch_of_which_too_many_are_skipped_raises_an_alert(lab):
     lab.upstream.always(replies.openai.invalid_request())
     lab.run(lambda _, analysis: analysis.analyze_many({f"s{number}": [] for number in range(30)}))
     assert len(alerts_of(lab)) == 1
+
+
+@pytest.mark.spec("LLM-7.2")
+def test_more_than_ten_rate_limits_within_five_minutes_raise_a_warning_and_ten_do_not(lab):
+    lab.upstream.always(replies.openai.rate_limit_exceeded("0"))
+    lab.run(lambda _, analysis: analysis.analyze_many({f"s{number}": [] for number in range(3)}), concurrency=1)
+    assert alerts_of(lab) == [], "nine so far"
+    lab.upstream.next(replies.openai.rate_limit_exceeded("0"), GOOD)
+    lab.analyze("ten")
+    assert alerts_of(lab) == []
+    lab.upstream.next(replies.openai.rate_limit_exceeded("0"), GOOD)
+    lab.analyze("eleven")
+    (alert,) = alerts_of(lab)
+    assert (alert["level"], alert["error_class"]) == ("warning", "RATE_LIMITED")
