@@ -2,12 +2,14 @@
 
 import asyncio
 import mailbox
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from reprieve.review.changes import change_of, repository_at, submit
 from reprieve.testing import inline
+from reprieve.testing.sample import Commit, commit, make_repository
 
 
 def review(pipeline, parts, shop, *places, **options):
@@ -51,3 +53,61 @@ def test_the_same_content_again_is_the_same_version_and_tells_nobody_again(revie
     (first, second), _ = review(pipeline, parts, shop, 1, 1)
     assert first.job.job_id == second.job.job_id
     assert {who: len(subjects) for who, subjects in mail().items()} == {"bo@shop.example": 1}
+
+
+def test_new_content_is_the_next_version_and_ends_an_older_one_that_has_told_nobody(reviewing, critic, tmp_path):
+    pipeline, parts = reviewing(critic())
+    folder = tmp_path / "shop"
+    make_repository(folder, (Commit("Ada", "one", {"a.py": "1\n"}),))
+    subprocess.run(["git", "branch", "base"], cwd=folder, check=True)
+
+    async def main():
+        async with inline() as app:
+
+            async def ask():
+                change = await change_of(parts.git, repository_at(str(folder)), "base...main")
+                return await submit(app, pipeline, change), change
+
+            commit(folder, Commit("Ada", "two", {"a.py": "2\n"}), 1)
+            first, _ = await ask()
+            again, _ = await ask()
+            commit(folder, Commit("Bo", "three", {"a.py": "3\n"}), 2)
+            second, change = await ask()
+            await app.run(pipeline, change, idempotency_key=second.idempotency_key)
+            return first, again, second, app.outcome(first.job_id), app.outcome(second.job_id, pipeline=pipeline)
+
+    first, again, second, older, newer = asyncio.run(main())
+    assert (first.version, again.version, again.duplicate, second.version) == (1, 1, True, 2)
+    assert second.superseded == (first.job_id,)
+    assert older.status == "cancelled"
+    assert sorted(newer.raise_for_status().result.sent) == ["mailto:ada@shop.example", "mailto:bo@shop.example"]
+
+
+def test_one_channel_that_fails_keeps_nobody_else_from_being_told(reviewing, critic, shop):
+    pipeline, parts = reviewing(
+        critic(),
+        webhook={"secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+        notify={"recipients": ["https://hook.invalid/x"]},
+    )
+    (ended,), _ = review(pipeline, parts, shop, 1)
+    assert ended.status == "dead_letter"
+    assert ended.dead_letter.stage == "notify"
+    assert {each.stage for each in ended.attempts} == {"notify"}
+    assert list(mail()) == ["bo@shop.example"]
+
+
+def test_a_change_without_anything_to_read_asks_no_model_and_says_so(reviewing, critic, tmp_path):
+    model = critic()
+    pipeline, parts = reviewing(model)
+    history = (
+        Commit("Ada", "one", {"a.py": "1\n"}),
+        Commit("Ada", "locked", {"uv.lock": "x\n" * 50, "logo.png": "\0\1"}),
+    )
+    folder = tmp_path / "locked"
+    (ended,), _ = review(pipeline, parts, (folder, make_repository(folder, history)), 1)
+    assert ended.raise_for_status().result.findings == 0
+    assert model.asked == []
+    (message,) = mailbox.Maildir("mail/ada@shop.example", create=False)
+    text = message.get_payload()[0].get_payload(decode=True).decode()
+    assert "There is nothing to review" in text
+    assert "1 binary, 1 generated" in text
