@@ -10,7 +10,7 @@ from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.adapters.sql.keeper import SqlKeeper
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.core.lifecycle import LetterState
-from reprieve.errors import SchemaError, StoreUnavailableError, UsageError
+from reprieve.errors import RefusedError, SchemaError, StoreUnavailableError
 from reprieve.ports.dead_letters import LetterFilter, LettersPruned
 from reprieve.ports.reader import JobFilter, Orphans, Pruned, SchemaView
 
@@ -194,7 +194,7 @@ def test_nothing_is_erased_while_a_job_of_the_subject_is_open(keeper, rows):
     subject(rows)
     for job_id in range(50, 80):
         rows.queued(job_id, job={"subject": "cl-7", "version": job_id})
-    with pytest.raises(UsageError, match=r"not over yet: 50, 51, .*, 69 and 10 more"):
+    with pytest.raises(RefusedError, match=r"not over yet: 50, 51, .*, 69 and 10 more"):
         keeper.erase("cl-7", pipeline=None)
     assert rows.all("jobs")[0]["payload"] == b"private"
     assert ids(rows, "memos") == [1, 2, 3, 4]

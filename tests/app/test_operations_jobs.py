@@ -9,7 +9,7 @@ import pytest
 import reprieve
 from reprieve.app.operations import jobs as jobs_module
 from reprieve.core.lifecycle import JobStatus
-from reprieve.errors import UnknownNameError, UsageError
+from reprieve.errors import RefusedError, UnknownNameError, UsageError
 from reprieve.ports.intents import Cancelled
 from reprieve.ports.reader import JobFilter, Pruned
 from reprieve.wiring import open_operations
@@ -203,7 +203,7 @@ def test_a_subject_with_an_open_job_is_not_erased(store_url):
     async def run():
         async with reprieve.connect(store_url) as app:
             await app.submit(pipeline, {"n": 1}, subject="cl-7", version=1, delay=3600)
-            with pytest.raises(UsageError, match="not over yet: 1;"):
+            with pytest.raises(RefusedError, match="not over yet: 1;"):
                 await app.operations.jobs.erase("cl-7", actor="ada")
             assert await app.operations.jobs.payload(1) is not None
 

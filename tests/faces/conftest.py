@@ -60,7 +60,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "reviews", raising=False)
-    for name in ("REPRIEVE_URL", "REPRIEVE_ACTOR", "REPRIEVE_DEBUG"):
+    for name in ("REPRIEVE_URL", "REPRIEVE_ACTOR", "REPRIEVE_DEBUG", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("REPRIEVE_APP", "reviews")
     monkeypatch.setenv("TERM", "dumb")

@@ -140,14 +140,13 @@ def test_a_campaign_is_detached_paused_resumed_and_cancelled(orders):
     assert orders("campaigns", "list", "--state", "running", "--json").json == []
 
 
-def test_the_list_has_a_line_for_each(orders):
+def test_the_list_has_each_with_what_it_is_about_and_what_became_of_its_members(orders):
     orders.mend()
     orders("replay", "--group", orders.group, *STEPS, "--detach", "--all-at-once")
     orders.work()
-    out = orders("campaigns", "list").out
-    line = next(line for line in out.splitlines() if orders.group in line)
-    assert line.split()[:6] == ["1", "done", "DECLARED_PERMANENT", orders.group, "1", "of"]
-    assert "all that are left" in line
+    _, line, *below = orders("campaigns", "list").out.splitlines()
+    assert line.split()[:4] == ["1", "done", "12", "ada"]
+    assert below == [f"  DECLARED_PERMANENT {orders.group}", "  confirmed 12"]
     shown = orders("campaigns", "show", 1).out
     assert "by ada" in shown
     assert "confirmed" in shown

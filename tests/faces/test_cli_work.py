@@ -64,7 +64,9 @@ def test_a_worker_that_is_told_to_stop_ends_what_it_does_and_leaves(command, tmp
     worker = reprieve("work", "--app", "naps")
     until(lambda: command("jobs", "show", 1, "--json").json["status"] == "in_progress")
     worker.send_signal(number)
-    assert ended(worker)[0] == 0
+    code, _, err = ended(worker)
+    assert code == 0
+    assert err.endswith("reprieve.worker: stopped; jobs that were handed back: 0\n")
     assert command("jobs", "show", 1, "--json").json["status"] == "succeeded"
 
 
@@ -118,6 +120,15 @@ def test_settings_reach_every_process(command, postgres_url):
     assert ended(supervisor)[0] == 0
     assert len(commands) == 2
     assert all(settings in each for each in commands)
+
+
+def test_a_library_that_tells_of_every_call_is_not_heard(command, tmp_path):
+    loud = "import logging, reprieve\nloud = reprieve.Pipeline('loud')\n@loud.stage\nasync def call(job: reprieve.Job[int]) -> int:\n    logging.getLogger('httpx').info('GET https://host/?token=42')\n    logging.getLogger('httpx').warning('slow')\n    return 1\n"
+    (tmp_path / "loud.py").write_text(loud)
+    command("submit", "loud", "1", "--app", "loud")
+    _, _, err = ended(reprieve("work", "--app", "loud", "--until-idle"))
+    assert "token" not in err
+    assert "WARNING httpx: slow" in err
 
 
 def test_a_worker_can_be_told_to_say_less(command):

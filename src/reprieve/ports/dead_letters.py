@@ -109,6 +109,10 @@ class LetterDetail:
     """JSON: what is left of the history, and when the rest was pruned; None while nothing was."""
     job_status: JobStatus | None
     """None where the job was pruned."""
+    job_ended_by: str | None
+    """Who cancelled it."""
+    job_reason: str | None
+    """Why it was cancelled, skipped or given up."""
     finished_stages: Sequence[str]
     payload_kept: bool
 

@@ -26,7 +26,7 @@ from reprieve.adapters.sql.tables import (
 )
 from reprieve.adapters.sql.views import jobs_of_subject
 from reprieve.core.lifecycle import LetterState
-from reprieve.errors import SchemaError, UsageError
+from reprieve.errors import RefusedError, SchemaError
 from reprieve.ports.reader import Pruned, SchemaView
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _refuse_open(connection: Connection, ids: Sequence[int]) -> None:
     if standing:
         named = ", ".join(str(job_id) for job_id in standing[:_NAMED])
         more = f" and {len(standing) - _NAMED} more" if len(standing) > _NAMED else ""
-        raise UsageError(f"jobs of that subject are not over yet: {named}{more}; cancel them or wait, then erase")
+        raise RefusedError(f"jobs of that subject are not over yet: {named}{more}; cancel them or wait, then erase")
 
 
 def _digest_of(connection: Connection, *, salt: int) -> Callable[[str], str]:

@@ -155,6 +155,7 @@ class Worker:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.grace):
                 await self._crew.settle(self._hurry)
+        left = len(self._crew)
         self._crew.stop(Why.STOP)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.lease):
@@ -163,6 +164,7 @@ class Worker:
             task.cancel()
         await asyncio.wait([housekeeping, watch])
         await self.leave()
+        _LOG.info("stopped; jobs that were handed back: %d", left)
 
     async def leave(self) -> None:
         """Go, unless something still runs: then the lease has to run out."""

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reprieve.core.canary import CampaignState, MemberState
-from reprieve.faces.cli.rendering import bar, clock, count, facts, length, plain, table, when
+from reprieve.faces.cli.rendering import bar, clock, count, facts, items, length, plain, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,20 +52,21 @@ def as_json(row: CampaignRow) -> dict[str, object]:
     return asdict(row) | {"selection": json.loads(row.selection), "members": members, "in_wave": in_wave}
 
 
-def list_table(rows: Sequence[CampaignRow], now: float) -> Table:
-    """All of them, a line each."""
-    headings = ("id", "state", "group", "wave", "members", "confirmed", "came back", "failed otherwise", "left out", "under way",
-                "waiting", "started by", "started")  # fmt: skip
-    return table(
+def list_table(rows: Sequence[CampaignRow], now: float) -> RenderableType:
+    """All of them, each with what it is about and what became of its members under it."""
+    headings = ("id", "state", "wave", "members", "started by", "started")
+    return items(
         headings,
-        (
+        [
             (
-                str(row.campaign_id), _state(row), selection(row), _wave(row), f"{total(row):,}",
-                *(_number(row, state) for state in _MEMBERS),
-                row.created_by, when(row.created_at, now),
+                (
+                    str(row.campaign_id), _state(row), "" if row.state.over else _wave(row), f"{total(row):,}",
+                    row.created_by, f"{length(now - row.created_at)} ago",
+                ),
+                (selection(row), _numbers(row)),
             )
             for row in rows
-        ),
+        ],
     )  # fmt: skip
 
 
@@ -173,7 +174,7 @@ class Seen:
 def line(seen: Seen) -> str:
     """How far it is, in a line."""
     row = seen.latest
-    numbers = ", ".join(f"{word} {number}" for state, (word, _) in _MEMBERS.items() if (number := _number(row, state)))
+    numbers = _numbers(row)
     where = "" if row.state.over else f", wave {_wave(row)}"
     why = f": {plain(row.reason)}" if row.state.over and row.reason else ""
     hint = f"; {seen.hint}" if seen.hint else ""
@@ -236,6 +237,10 @@ def _wave(row: CampaignRow) -> str:
     """`3 of 6, 5 items`: the last has no size of its own."""
     size = f"{row.waves[row.wave]:,} at most" if row.wave < len(row.waves) else "all that are left"
     return f"{row.wave + 1} of {len(row.waves) + 1} ({size})"
+
+
+def _numbers(row: CampaignRow) -> str:
+    return ", ".join(f"{word} {number}" for state, (word, _) in _MEMBERS.items() if (number := _number(row, state)))
 
 
 def _number(row: CampaignRow, state: MemberState) -> str:

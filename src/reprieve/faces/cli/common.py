@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 import typer
 
 from reprieve.errors import RefusedError, StoreAddressError, StoreUnavailableError, UnknownNameError, UsageError
+from reprieve.faces.cli.output import put
 
 if TYPE_CHECKING:
     from reprieve.app.operations import Operations
@@ -57,7 +58,7 @@ PipelineOption = Annotated[
 
 def say(text: str) -> None:
     """Print a line."""
-    print(text, flush=True)  # noqa: T201 - the command line's way to speak
+    put(text)
 
 
 def say_json(value: object) -> None:

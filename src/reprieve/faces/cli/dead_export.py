@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from reprieve.errors import UsageError
 from reprieve.faces.cli.dead_views import detail_as_json, row_as_json
+from reprieve.faces.cli.output import hush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,10 @@ def _opened(output: Path | None) -> Iterator[TextIO]:
             yield sys.stdout
             sys.stdout.flush()
         except BrokenPipeError:
-            # Nobody reads on; what is left must not be flushed at the end either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            hush()  # nobody reads on
+        except OSError as error:
+            hush()
+            raise UsageError(f"cannot write the output: {error.strerror}") from None
         return
     part = output.with_name(f"{output.name}.part")
     try:

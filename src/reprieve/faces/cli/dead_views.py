@@ -10,10 +10,10 @@ from rich.console import Group
 from rich.text import Text
 
 from reprieve.app.next_steps import next_step, next_step_of
-from reprieve.core.lifecycle import DEAD, LetterState
+from reprieve.core.lifecycle import DEAD, JobStatus, LetterEvent, LetterState
 from reprieve.core.remedies import RootCause, likely_cause
 from reprieve.core.signature import SIGNATURE_LENGTH
-from reprieve.faces.cli.rendering import count, facts, length, plain, status, table, when
+from reprieve.faces.cli.rendering import clock, count, facts, items, length, plain, status, when
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ def group_as_json(group: GroupRow) -> dict[str, object]:
 def letter_list(rows: Sequence[LetterRow], now: float) -> RenderableType:
     """Each dead letter with what happened and what comes next under it."""
     headings = ("id", "state", "job", "pipeline.stage", "class", "died", "tries", "replays")
-    return _items(
+    return items(
         headings,
         [
             (
@@ -89,7 +89,7 @@ def group_list(
 ) -> RenderableType:
     """Each group with an example, what happened and what comes next under it; counted are those in these states."""
     headings = ("count", "states", "pipeline.stage", "class")
-    return _items(
+    return items(
         headings,
         [
             (
@@ -199,26 +199,50 @@ def _failure(detail: LetterDetail, now: float) -> Table:
             ("cause", _cause(row)),
             ("replays", str(row.replays) if row.replays else ""),
             ("campaign", "" if row.campaign_id is None else str(row.campaign_id)),
-            ("job", "removed" if detail.job_status is None else status(detail.job_status)),
+            ("job", _job(detail)),
             ("stages that are done", ", ".join(detail.finished_stages)),
             ("payload", _payload(detail)),
         )
     )
 
 
-def _history(history: Sequence[HistoryEntry], now: float) -> Table:
-    headings = ("when", "who", "what", "state", "note")
-    rows = (
-        (
-            when(entry.at, now),
-            entry.actor,
-            entry.event,
-            entry.after if entry.before == entry.after else f"{entry.before} -> {entry.after}",
-            "; ".join(part for part in (entry.note, _flat(_opened(entry.detail))) if part),
-        )
-        for entry in history
+def _history(history: Sequence[HistoryEntry], now: float) -> RenderableType:
+    headings = ("when", "who", "what", "state")
+    return items(
+        headings,
+        [
+            (
+                (
+                    when(entry.at, now),
+                    entry.actor,
+                    entry.event,
+                    entry.after if entry.before == entry.after else f"{entry.before} -> {entry.after}",
+                ),
+                (entry.note, _told_of(entry)),
+            )
+            for entry in history
+        ],
     )
-    return table(headings, rows)
+
+
+def _told_of(entry: HistoryEntry) -> str:
+    """What is known of it besides, in a line."""
+    known = _opened(entry.detail)
+    match entry.event:
+        case LetterEvent.VERIFY:
+            told = f"untold: {known['undelivered']}" if known.get("undelivered") else "everybody was told"
+            return f"job {known.get('job_status')}, {told}"
+        case LetterEvent.RELAPSE | LetterEvent.FAIL if isinstance(known.get("before"), dict):
+            before = known.pop("before")
+            same = all(known.get(name) == before.get(name) for name in ("error_class", "stage", "fingerprint"))
+            how = f"{known.get('error_class')} at {known.get('stage')}: {known.get('message')}"
+            return (
+                f"failed again the same way: {how}"
+                if same
+                else f"failed with {how}; before it was {before.get('error_class')}"
+            )
+        case _:
+            return _flat(known)
 
 
 def _next_page(row: LetterRow) -> list[Text]:
@@ -235,6 +259,17 @@ def _next_page(row: LetterRow) -> list[Text]:
         if named == RootCause.DATA:
             lines.append(Text("  with --set PATH=JSON or --payload FILE where its payload is wrong", style="dim"))
     return lines
+
+
+def _job(detail: LetterDetail) -> str | Text:
+    if detail.job_status is None:
+        return "removed"
+    shown = status(detail.job_status)
+    if detail.job_status is not JobStatus.CANCELLED or not detail.job_ended_by:
+        return shown
+    return Text.assemble(
+        shown, plain(f" by {detail.job_ended_by}{f': {detail.job_reason}' if detail.job_reason else ''}")
+    )
 
 
 def _cause(row: LetterRow) -> str:
@@ -276,26 +311,6 @@ def _told(step: NextStep) -> str:
     return step.command or step.what
 
 
-def _items(headings: Sequence[str], items: Sequence[tuple[Sequence[str | Text], Sequence[str]]]) -> RenderableType:
-    """Columns, without those that hold nothing, and under each item lines of its own: long ones have the whole width."""
-    rows = [[cell if isinstance(cell, Text) else Text(plain(cell)) for cell in cells] for cells, _ in items]
-    widths = [max(len(heading), *(row[place].cell_len for row in rows)) for place, heading in enumerate(headings)]
-    widths = [width if any(row[place].cell_len for row in rows) else 0 for place, width in enumerate(widths)]
-    lines = [_line([Text(heading, style="bold") for heading in headings], widths)]
-    for row, (_, below) in zip(rows, items, strict=True):
-        lines.append(_line(row, widths))
-        lines += [Text(f"  {plain(each)}", style="dim" if each.startswith("next: ") else "") for each in below if each]
-    return Group(*lines)
-
-
-def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
-    shown = [(cell, width) for cell, width in zip(cells, widths, strict=True) if width]
-    padded = [Text.assemble(cell, " " * (width - cell.cell_len)) for cell, width in shown]
-    made = Text("  ").join(padded)
-    made.rstrip()
-    return made
-
-
 def _state(row: LetterRow) -> Text:
     shown = status(row.state)
     return Text.assemble(shown, " (escalated)") if row.escalated and row.state is not LetterState.ESCALATED else shown
@@ -326,7 +341,12 @@ def _share(rate: float | None, number: int) -> str:
 
 def _context(text: str) -> list[tuple[str, str]]:
     opened = _opened(text)
-    return [(name.replace("_", " "), _flat(value)) for name, value in opened.items()] if opened else []
+    return [(name.replace("_", " "), _moment(name, value)) for name, value in opened.items()] if opened else []
+
+
+def _moment(name: str, value: Any) -> str:  # noqa: ANN401 - what JSON can hold
+    """A value in a line; the time of one that is a time."""
+    return clock(value) if name.endswith("_at") and isinstance(value, int | float) else _flat(value)
 
 
 def _flat(value: Any) -> str:  # noqa: ANN401 - what JSON can hold

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from reprieve.core.lifecycle import JobStatus  # noqa: TC001 - Typer evaluates annotations at run time
+from reprieve.core.lifecycle import JobStatus, LetterState
 from reprieve.errors import UnknownNameError, UsageError
 from reprieve.faces.cli import job_views
 from reprieve.faces.cli.common import (
@@ -165,7 +165,11 @@ async def _cancel(operations: Operations, job_id: int, actor: str, reason: str) 
         answer = Cancelled.UNKNOWN
     match answer:
         case Cancelled.DONE:
-            say(f"job {job_id}: cancelled")
+            letter = (await operations.jobs.show(job_id)).dead_letter
+            closed = letter is not None and letter.state == LetterState.DISCARDED
+            say(
+                f"job {job_id}: cancelled{f'; dead letter {letter.letter_id} is discarded with it' if letter and closed else ''}"
+            )
         case Cancelled.REQUESTED:
             say(f"job {job_id}: running; its worker will stop it")
         case Cancelled.OVER:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
+from rich.padding import Padding
 from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from reprieve.faces.cli.output import put
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
 
 _WIDE: Final = 200
 """Columns where there is no terminal to fit."""
@@ -46,9 +53,25 @@ _STYLES: Final = {
 }
 
 
+class _Pipe(Console):
+    """Where no terminal is: what is printed has no spaces at the ends of its lines, and who reads it may leave."""
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - what a console prints
+        """Print these."""
+        before, self.file = self.file, io.StringIO()
+        try:
+            super().print(*objects, **options)
+            text = self.file.getvalue()
+        finally:
+            self.file = before
+        put("\n".join(line.rstrip() for line in text.split("\n")).removesuffix("\n"))
+
+
 def console() -> Console:
-    """Where people read; lines are broken only for a terminal."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+    """Where people read; lines are broken only for a terminal, or where somebody says how wide it is."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return _Pipe(highlight=False, width=None if os.environ.get("COLUMNS") else _WIDE)
 
 
 def plain(text: str) -> str:
@@ -100,6 +123,28 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Tabl
         made.add_column(headings[place], overflow="fold")
     for row in rows:
         made.add_row(*(_cell(row[place]) for place in kept))
+    return made
+
+
+def items(headings: Sequence[str], rows: Sequence[tuple[Sequence[str | Text], Sequence[str]]]) -> RenderableType:
+    """Columns, without those that hold nothing, and under each item lines of its own: long ones have the whole width."""
+    cells = [[_cell(cell) for cell in each] for each, _ in rows]
+    widths = [max(len(heading), *(row[place].cell_len for row in cells)) for place, heading in enumerate(headings)]
+    widths = [width if any(row[place].cell_len for row in cells) else 0 for place, width in enumerate(widths)]
+    lines = [_line([Text(heading, style="bold") for heading in headings], widths)]
+    for row, (_, below) in zip(cells, rows, strict=True):
+        lines.append(_line(row, widths))
+        for each in below:
+            style = "dim" if each.startswith("next: ") else ""
+            lines += [Padding(Text(plain(each), style=style), (0, 0, 0, 2))] if each else []
+    return Group(*lines)
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int]) -> RenderableType:
+    shown = [(cell, width) for cell, width in zip(cells, widths, strict=True) if width]
+    padded = [Text.assemble(cell, " " * (width - cell.cell_len)) for cell, width in shown]
+    made = Text("  ").join(padded)
+    made.rstrip()
     return made
 
 

@@ -78,11 +78,11 @@ def work(  # noqa: PLR0913 - one parameter an option
 
 
 def show_log(level: LogLevel) -> None:
-    """Show messages from this level on; what other libraries have for debugging is left out."""
+    """Show messages from this level on; of other libraries only warnings: some tell of every call, with its whole URL."""
     import logging  # noqa: PLC0415 - who asks for help does not wait for it
 
     number = logging.getLevelNamesMapping()[level.name]
-    everybody = max(number, logging.INFO)
+    everybody = max(number, logging.WARNING)
     logging.basicConfig(level=everybody, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("reprieve").setLevel(number)
 

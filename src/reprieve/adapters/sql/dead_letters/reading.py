@@ -83,6 +83,8 @@ class SqlDeadLetterReader:
                 history=_history(connection, letter_id),
                 summary=found.summary,
                 job_status=None if job is None else job.status,
+                job_ended_by=None if job is None else job.ended_by,
+                job_reason=None if job is None else job.reason,
                 finished_stages=[row.stage for row in connection.execute(views.acknowledged(found.job_id))],
                 payload_kept=job is not None and job.payload_size is not None,
             )
