@@ -31,6 +31,10 @@ def test_every_command_of_the_page_runs_and_does_what_the_page_says(page, with_r
     assert [entry["event"] for entry in states[2]["history"]] == [
         "escalate", "note", "discard", "reopen", "triage", "remediate", "approve",
     ]  # fmt: skip
+    assert "wait: campaign" not in said["reprieve dead list"]
+    assert said["reprieve dead campaigns list"].splitlines()[1].split()[:2] == ["1", "running"]
+    assert "waiting" in said["reprieve dead campaigns show 1"]
+    assert "cancelled" in said["reprieve dead campaigns cancel 1 --reason 'the fix was rolled back'"]
     assert len((tmp_path / "dead.jsonl").read_text().splitlines()) == 3
     assert "3 written" not in said["reprieve dead list"]
     assert said["reprieve dead list"].count("next: reprieve dead triage") == 3

@@ -29,10 +29,10 @@ def test_the_pipeline_of_the_readme_runs_by_command_too(page, with_reviews):
 
 def test_the_commands_of_the_page_on_operating_run(page, with_reviews):
     commands = page("docs/operating.md").commands
-    assert len(commands) == 22
+    assert len(commands) == 23
     look = "reprieve jobs show --key broken@1 --json"
     said = with_reviews.types_all([*commands, look])
-    assert said["reprieve jobs cancel 4 --reason 'submitted by mistake'"] == "job 4: cancelled\n"
+    assert said["reprieve jobs cancel --key mistake@1 --reason 'submitted by mistake'"] == "job 4: cancelled\n"
     assert said["reprieve jobs erase cl-7 --yes"] == "the contents of 1 job erased\n"
     assert "no change has such a name" in said["reprieve jobs show --key broken@1 --stack"]
     assert "review.llm paused" in said["reprieve stages pause review llm --reason 'the provider is down until noon'"]

@@ -78,3 +78,11 @@ def test_who_cancels_a_replayed_job_is_told_of_its_dead_letter_which_says_who_it
     assert done.out == "job 2: cancelled; dead letter 1 is discarded with it\n"
     assert "cancelled by ada: a mistake" in worked("dead", "show", 1).out
     assert worked("dead", "show", 1, "--json").json["job_ended_by"] == "ada"
+
+
+def test_machines_are_told_what_pruning_did_and_jobs_are_cancelled_by_key(worked):
+    assert worked("jobs", "cancel", "--key", "later").out == "job 4: cancelled\n"
+    assert worked("jobs", "cancel").code == 2
+    assert worked("dead", "prune", "--older-than", "0s", "--json").json == {"dead_letters": 0, "dry_run": False}
+    pruned = worked("jobs", "prune", "--older-than", "0s", "--dry-run", "--json").json
+    assert pruned == {"jobs": 2, "kept_for": {"dead_letters": 1, "deliveries": 0}, "dry_run": True}

@@ -188,6 +188,7 @@ def prune(
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")] = False,
     actor: Actor = None,
+    as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Reduce dead letters that were closed long ago to a summary: their texts and histories go. Never an open one.
@@ -197,6 +198,9 @@ def prune(
     """
     seconds, who = duration(older_than, unit=True), acting(actor)
     done = operate(url, lambda operations: operations.dead_letters.prune(seconds, actor=who, dry=dry_run))
+    if as_json:
+        say_json({"dead_letters": done.letters, "dry_run": dry_run})
+        return
     say(f"{count(done.letters, 'dead letter')} {'would be reduced' if dry_run else 'reduced'} to a summary")
 
 

@@ -131,8 +131,13 @@ def _read(data: bytes | None) -> object:
 
 @app.command()
 def cancel(
-    job_ids: Annotated[list[int], typer.Argument(metavar="ID...", help="Their ids.", show_default=False)],
+    job_ids: Annotated[
+        list[int] | None, typer.Argument(metavar="[ID]...", help="Their ids.", show_default=False)
+    ] = None,
     *,
+    keys: Annotated[
+        list[str] | None, typer.Option("--key", help="An idempotency key, in place of an id.", show_default=False)
+    ] = None,
     reason: Reason = "",
     actor: Actor = None,
     url: Url = DEFAULT_URL,
@@ -145,12 +150,15 @@ def cancel(
     reprieve jobs cancel 42 43 --reason 'submitted by mistake'
     """
     who = acting(actor)
-    for job_id in job_ids:
+    if not (job_ids or keys):
+        raise UsageError("say which jobs: their ids, or --key")
+    for job_id in job_ids or ():
         if job_id < 1:
             raise UsageError(f"a job's id is a number from 1, not {job_id}")
 
     async def task(operations: Operations) -> bool:
-        return all([await _cancel(operations, job_id, who, reason) for job_id in job_ids])
+        ids = [*(job_ids or ()), *[(await operations.jobs.find(key)).job.job_id for key in keys or ()]]
+        return all([await _cancel(operations, job_id, who, reason) for job_id in ids])
 
     if not operate(url, task):
         raise typer.Exit(1)
@@ -190,6 +198,7 @@ def prune(
     pipeline: PipelineOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; remove nothing.")] = False,
     actor: Actor = None,
+    as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Remove jobs that ended long ago, with their results and attempts; never one that a dead letter or delivery needs.
@@ -204,6 +213,10 @@ def prune(
     """
     seconds, who = duration(older_than, unit=True), acting(actor)
     done = operate(url, lambda operations: _prune(operations, seconds, who, pipeline, dry=dry_run))
+    if as_json:
+        kept_for = {"dead_letters": done.kept_for_dead_letters, "deliveries": done.kept_for_deliveries}
+        say_json({"jobs": done.jobs, "kept_for": kept_for, "dry_run": dry_run})
+        return
     verb = "would be removed" if dry_run else "removed"
     kept = (
         f"; {count(done.kept_for_dead_letters, 'job')} kept for open dead letters" if done.kept_for_dead_letters else ""
