@@ -159,6 +159,31 @@ def test_erasing_a_subject_leaves_nothing_that_its_user_gave(keeper, rows):
     assert all(b"private" not in row["payload"] for row in rows.all("jobs") if row["payload"])
 
 
+@pytest.mark.parametrize("state", ["open", "discarded"])
+def test_erasing_a_subject_leaves_nothing_of_what_its_failures_said(keeper, rows, state):
+    """Letters, attempts, histories and the name of a group may quote it; a digest would tell that it came back."""
+    words = "Jane Roe of cl-7 has no country"
+    for job_id, subject in ((1, "cl-7"), (2, "cl-8")):
+        said = words if job_id == 1 else "no country"
+        rows.ended(job_id, "dead_letter", job={"subject": subject, "version": 1})
+        rows.attempt(job_id, message=said, signature=said, failure=f'{{"message": "{said}"}}')
+        closed = {"closed_at": NOW} if state == "discarded" else {}
+        letter_id = rows.letter(
+            job_id, state, fingerprint=f"v1:{job_id}", message=said, last_stack=said, failure=said, signature=said,
+            sanitized_context=f'{{"subject_digest": "{said}"}}', **closed,
+        )  # fmt: skip
+        rows.entry(letter_id, "note", state, state, note=said)
+    before = [row for row in rows.all("dead_letters") if row["job_id"] == 2]
+    keeper.erase("cl-7", pipeline=None)
+    tables = ("dead_letters", "dead_letter_texts", "dead_letter_history", "dead_letter_groups", "attempts")
+    everything = {name: rows.all(name) for name in tables}
+    assert "Jane" not in str(everything)
+    assert [len(everything[name]) for name in tables] == [2, 1, 1, 2, 2]
+    assert [row for row in everything["dead_letters"] if row["job_id"] == 2] == before
+    erased = next(row for row in everything["dead_letters"] if row["job_id"] == 1)
+    assert (erased["state"], json.loads(erased["summary"])["entries"]) == (state, 1)
+
+
 def test_jobs_of_an_erased_subject_stay_together_and_what_failed_stays_to_be_seen(keeper, rows):
     subject(rows)
     keeper.erase("cl-7", pipeline=None)

@@ -1,5 +1,7 @@
 """A replay puts a job back into the queue: from where, with what it keeps, and what it forgets."""
 
+from dataclasses import replace
+
 import pytest
 from letters_lab import step
 
@@ -266,3 +268,41 @@ def test_a_replayed_job_can_go_wrong_in_every_way_that_a_job_can(lab):
     lease = lab.lease(letter_id)
     assert desk.do(lab.bury(lease)) is Written.APPLIED
     assert lab.state(letter_id) is LetterState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("newer", "refused"), [("finish", True), ("retry", True), ("bury", False), ("cancel", False), (None, False)]
+)
+def test_an_older_version_is_not_replayed_after_a_newer_one_unless_somebody_insists(lab, submits, newer, refused):
+    desk, subject = lab.desk, {"subject": "cl-7", "version": 1}
+    old = lab.dead("old", submit=subject)
+    if newer == "cancel":
+        desk.do(lab.say.cancel(desk.do(submits("new", **(subject | {"version": 2}))).job_id))
+    elif newer is not None:
+        lease = desk.lease("new", **(subject | {"version": 2}))
+        said = lab.bury(lease) if newer == "bury" else getattr(lab.say, newer)(lease.job_id, lease.fence)
+        assert desk.do(said) is i.Written.APPLIED
+    lab.remedy(old, LetterEvent.TRIAGE, LetterEvent.REMEDIATE, LetterEvent.APPROVE)
+    done = lab.replay(old, LetterEvent.REPLAY)
+    assert (done.applied == ()) is refused
+    if refused:
+        assert "version 2 of its subject came after it" in done.refused[0].why
+        assert lab.replay(old, LetterEvent.REPLAY, insists=True).applied == (old,)
+
+
+def test_an_override_replays_an_older_version_too(lab):
+    old = lab.dead("old", submit={"subject": "cl-7", "version": 1})
+    lab.desk.lease("new", subject="cl-7", version=2)
+    assert lab.replay(old, LetterEvent.OVERRIDE).applied == (old,)
+
+
+def test_what_is_submitted_again_is_compared_with_what_was_submitted_not_with_a_revision(lab, submits):
+    first, versioned = submits("plain"), submits("versioned", subject="cl-7", version=1)
+    for said in (first, versioned):
+        letter_id = lab.dead(said.idempotency_key, submit={"subject": said.subject, "version": said.version})
+        for _ in range(2):
+            lab.replay(letter_id, revision=i.Revision(payload=b'{"n": 2}', payload_type="v1:2"))
+            lab.desk.do(lab.bury(lab.lease(letter_id), at=NOW + 99))
+        again = lab.desk.do(said)
+        assert (again.duplicate, again.mismatch) == (True, False)
+        assert lab.desk.do(replace(said, payload=b'{"n": 3}')).mismatch is True

@@ -90,7 +90,7 @@ class SqlKeeper:
             return keeping.prune_letters(connection, before=before, limit=limit, dry=dry, after=after)
 
     def erase(self, subject: str, *, pipeline: str | None) -> int:
-        """Remove payloads, results and memos of a subject's jobs, which must be over, and whom they told; how many jobs it was."""
+        """Remove payloads, results, memos and what failures said of a subject's jobs, which must be over, and whom they told; how many."""
         with self._database.transaction() as connection:
             found = select(jobs.c.id, jobs.c.idempotency_key).where(jobs.c.id.in_(jobs_of_subject(subject, pipeline)))
             rows = connection.execute(found.order_by(jobs.c.id).with_for_update()).all()
@@ -112,6 +112,12 @@ class SqlKeeper:
             )
             erase_reviews(connection, ids)
             for some in chunks(ids):
+                keeping.erase_letters(connection, some)
+                connection.execute(
+                    update(attempts)
+                    .where(attempts.c.job_id.in_(some))
+                    .values(message=keeping.ERASED, signature=keeping.ERASED, failure="{}")
+                )
                 connection.execute(update(outcomes).where(outcomes.c.job_id.in_(some)).values(result=None))
                 connection.execute(update(checkpoints).where(checkpoints.c.job_id.in_(some)).values(result=None))
                 connection.execute(update(revisions).where(revisions.c.job_id.in_(some)).values(payload=None))

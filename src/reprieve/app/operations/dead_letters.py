@@ -235,7 +235,7 @@ class DeadLetterOperations:
                     journal = await self._journal()
                     intent = Replay(
                         letters=tuple(some), steps=steps, actor=actor, now=await journal.store.now(), restart=restart,
-                        stage=stage, revision=revision,
+                        stage=stage, revision=revision, insists=words.override is not None,
                     )  # fmt: skip
                     done.add(await journal.ask(intent, patience=PATIENCE))
                 done.add(Remedied(applied=(), refused=tuple(plans.refused.values())))

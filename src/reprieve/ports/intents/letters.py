@@ -65,6 +65,8 @@ class Replay:
     stage: str | None = None
     revision: Revision | None = None
     """For one dead letter alone."""
+    insists: bool = False
+    """Also where a later version of the subject came after it, which is not dead or cancelled; so does an OVERRIDE."""
 
 
 @value

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, func, select, update
+from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from reprieve.adapters.sql.tables import dead_letter_groups, dead_letter_history, dead_letter_texts, dead_letters
 from reprieve.core.lifecycle import CLOSED, LetterEvent
@@ -22,6 +22,8 @@ _CLOSED: Final = [state.value for state in CLOSED]
 _FOR_ONE: Final = 20
 """At how many letters to look for each that is to be found closed: so a statement has its bounds where few are."""
 _LONGEST_NOTE: Final = 500
+ERASED: Final = "erased"
+"""What a failure said, once its subject is erased."""
 
 
 def prune_letters(connection: Connection, *, before: float, limit: int, dry: bool, after: int) -> LettersPruned:
@@ -49,6 +51,31 @@ def prune_letters(connection: Connection, *, before: float, limit: int, dry: boo
     )
 
 
+def erase_letters(connection: Connection, job_ids: Sequence[int]) -> None:
+    """Reduce the letters of these jobs, whatever their state: no text, no digest and no word of anybody stays."""
+    found = (
+        select(dead_letters, dead_letter_groups.c.error_class, dead_letter_groups.c.stage)
+        .join(dead_letter_groups, dead_letter_groups.c.id == dead_letters.c.group_id)
+        .where(dead_letters.c.job_id.in_(job_ids))
+        .order_by(dead_letters.c.id)
+        .with_for_update(of=dead_letters)
+    )
+    rows = connection.execute(found).all()
+    if not rows:
+        return
+    _reduce(connection, rows, _entries(connection, [row.id for row in rows]), quotes=False)
+    of_jobs = dead_letters.c.job_id.in_(job_ids)
+    connection.execute(update(dead_letters).where(of_jobs).values(signature=ERASED))
+    # A group is called by what its first member said: by its class, where no other says the same.
+    said = dead_letters.c.signature == dead_letter_groups.c.signature
+    others = exists().where(dead_letters.c.group_id == dead_letter_groups.c.id, said)
+    connection.execute(
+        update(dead_letter_groups)
+        .where(dead_letter_groups.c.id.in_({row.group_id for row in rows}), ~others)
+        .values(signature=dead_letter_groups.c.error_class)
+    )
+
+
 def _entries(connection: Connection, ids: Sequence[int]) -> Mapping[int, list[Any]]:
     """By letter, the oldest first."""
     found: defaultdict[int, list[Any]] = defaultdict(list)
@@ -58,19 +85,21 @@ def _entries(connection: Connection, ids: Sequence[int]) -> Mapping[int, list[An
     return found
 
 
-def _reduce(connection: Connection, rows: Sequence[Any], history: Mapping[int, list[Any]]) -> None:
+def _reduce(
+    connection: Connection, rows: Sequence[Any], history: Mapping[int, list[Any]], *, quotes: bool = True
+) -> None:
     now = time.time()
     ids = [row.id for row in rows]
     connection.execute(
         update(dead_letters).where(dead_letters.c.id == bindparam("letter")).values(summary=bindparam("told")),
-        [{"letter": row.id, "told": json.dumps(_summary(row, history[row.id], now))} for row in rows],
+        [{"letter": row.id, "told": json.dumps(_summary(row, history[row.id], now, quotes=quotes))} for row in rows],
     )
     connection.execute(delete(dead_letter_texts).where(dead_letter_texts.c.letter_id.in_(ids)))
     connection.execute(delete(dead_letter_history).where(dead_letter_history.c.letter_id.in_(ids)))
 
 
-def _summary(row: Any, entries: Sequence[Any], now: float) -> dict[str, Any]:  # noqa: ANN401 - a row of the table
-    """What stays of a letter's history; what an earlier pruning left is carried on."""
+def _summary(row: Any, entries: Sequence[Any], now: float, *, quotes: bool) -> dict[str, Any]:  # noqa: ANN401 - a row of the table
+    """What stays of a letter's history, what was said at its end only where it `quotes`; what an earlier pruning left is carried on."""
     earlier: dict[str, Any] = json.loads(row.summary or "{}")
     named = [entry for entry in entries if entry.event == LetterEvent.TRIAGE]
     ended = [entry for entry in entries if entry.after in _CLOSED and entry.before not in _CLOSED]
@@ -85,6 +114,6 @@ def _summary(row: Any, entries: Sequence[Any], now: float) -> dict[str, Any]:  #
         "ended_as": row.state,
         "ended_at": row.closed_at,
         "ended_by": end.actor if end else earlier.get("ended_by"),
-        "resolution": end.note[:_LONGEST_NOTE] if end else earlier.get("resolution"),
+        "resolution": (end.note[:_LONGEST_NOTE] if end else earlier.get("resolution")) if quotes else None,
         "pruned_at": now,
     }

@@ -11,7 +11,7 @@ from reprieve.adapters.sql.dead_letters.entries import tell, told_before
 from reprieve.adapters.sql.dead_letters.remedying import answer, cause_of, judge, look
 from reprieve.adapters.sql.deliveries.resending import resend
 from reprieve.adapters.sql.words import Ask, Put
-from reprieve.core.lifecycle import JobStatus, LetterState
+from reprieve.core.lifecycle import JobStatus, LetterEvent, LetterState
 from reprieve.ports.intents import CODEC_JSON, QueueState, Refused
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ class Order:
     stage: str | None
     revision: Revision | None = None
     campaign_id: int | None = None
+    insists: bool = False
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a job is run again also where a later version of its subject came after it."""
+        return self.insists or self.steps[-1].event is LetterEvent.OVERRIDE
 
     @property
     def from_the_first(self) -> bool:
@@ -57,6 +63,8 @@ class Job(NamedTuple):
     known: bool
     first_stage: str
     payload_kept: bool
+    newer: int | None
+    """A later version of its subject that people have been told of, or will be."""
     status: str
     """How it ended; empty: it did not."""
     fence: int
@@ -84,7 +92,7 @@ def replay(hand: Hand, wanted: Replay) -> Talk[Remedied]:
         done = yield from told_before(hand.words, ids, wanted.steps, actor=wanted.actor, now=wanted.now)
     order = Order(
         steps=wanted.steps, actor=wanted.actor, now=wanted.now, restart=wanted.restart, stage=wanted.stage,
-        revision=wanted.revision,
+        revision=wanted.revision, insists=wanted.insists,
     )  # fmt: skip
     refused = yield from put_back(hand, [each for each in ids if each not in done], order)
     return answer(ids, refused)
@@ -123,7 +131,7 @@ def _nothing() -> Talk[dict[int, Job]]:
 
 def _turn(letter: Letter, path: Path, job: Job, order: Order) -> Turn | str:
     """From where the job is run, or why it cannot be."""
-    trouble = _trouble(job)
+    trouble = _trouble(job, outdated=order.outdated)
     if trouble is not None:
         return trouble
     failed = job.failed_stage
@@ -143,17 +151,23 @@ def _turn(letter: Letter, path: Path, job: Job, order: Order) -> Turn | str:
     return Turn(letter, path, job, failed, () if order.revision is None else (failed,))
 
 
-def _trouble(job: Job) -> str | None:
+def _trouble(job: Job, *, outdated: bool) -> str | None:
     """Why a job cannot be run again, wherever it were to begin."""
-    if not job.known:
-        return f"its job {job.job_id} was pruned"
-    if not job.payload_kept:
-        return f"the payload of its job {job.job_id} was erased"
-    if not job.status:
-        return f"its job {job.job_id} is not over"
-    if job.status == JobStatus.SUCCEEDED:
-        return f"its job {job.job_id} has succeeded: there is nothing to replay, only to verify and to resolve"
-    return None if job.status == JobStatus.DEAD_LETTER else f"its job {job.job_id} is {job.status}"
+    troubles = (
+        (not job.known, f"its job {job.job_id} was pruned"),
+        (not job.payload_kept, f"the payload of its job {job.job_id} was erased"),
+        (not job.status, f"its job {job.job_id} is not over"),
+        (
+            job.status == JobStatus.SUCCEEDED,
+            f"its job {job.job_id} has succeeded: there is nothing to replay, only to verify and to resolve",
+        ),
+        (job.status != JobStatus.DEAD_LETTER, f"its job {job.job_id} is {job.status}"),
+        (
+            job.newer is not None and not outdated,
+            f"version {job.newer} of its subject came after it, and people would hear of the older one last: give an override",
+        ),
+    )
+    return next((why for applies, why in troubles if applies), None)
 
 
 def _jobs(words: Words, job_ids: Sequence[int], order: Order) -> Talk[dict[int, Job]]:
@@ -167,10 +181,18 @@ def _jobs(words: Words, job_ids: Sequence[int], order: Order) -> Talk[dict[int, 
             finished.setdefault(job_id, []).append(Finished(*stage))
     jobs = {}
     for job_id in job_ids:
-        _, first_stage, payload_kept = known.get(job_id, (job_id, "", False))
+        _, first_stage, payload_kept, newer = known.get(job_id, (job_id, "", False, None))
         _, status, fence, failed_stage = ended.get(job_id, (job_id, "", 0, ""))
         jobs[job_id] = Job(
-            job_id, job_id in known, first_stage, payload_kept, status, fence, failed_stage, finished.get(job_id, [])
+            job_id,
+            job_id in known,
+            first_stage,
+            payload_kept,
+            newer,
+            status,
+            fence,
+            failed_stage,
+            finished.get(job_id, []),
         )
     return jobs
 
@@ -237,7 +259,11 @@ def _detail(last: Step, stage: str, order: Order, number: int | None) -> str:
 @cache
 def _known(words: Words) -> str:
     return f"""
-    SELECT id, first_stage, payload IS NOT NULL FROM jobs WHERE id {words.among("jobs")}
+    SELECT id, first_stage, payload IS NOT NULL, (
+      SELECT max(newer.version) FROM jobs AS newer LEFT JOIN outcomes AS ended ON ended.job_id = newer.id
+      WHERE newer.pipeline = jobs.pipeline AND newer.subject = jobs.subject AND newer.version > jobs.version
+        AND (ended.status IS NULL OR ended.status NOT IN ('dead_letter', 'cancelled')))
+    FROM jobs WHERE id {words.among("jobs")}
     ORDER BY id {words.lock("FOR KEY SHARE")}
     """  # noqa: S608 - assembled from constants
 

@@ -287,12 +287,17 @@ SELECT id, name, host, pid, stopping, lost_cause, expires_at <= pg_postmaster_st
 WHERE id <> %(besides)s AND (expires_at <= to_timestamp(%(now)s::float8) OR lost_cause IS NOT NULL) ORDER BY id
 """
 
-BY_KEY: Final = """
-SELECT id, idempotency_key, pipeline, payload, extract(epoch FROM created_at)::float8, version FROM jobs WHERE idempotency_key = ANY(%b::text[])
+# A revision has taken the payload's place; what was submitted is compared with what was submitted.
+_SUBMITTED: Final = """
+COALESCE((SELECT first.payload FROM revisions AS first WHERE first.job_id = jobs.id AND first.number = 1), payload)
 """
+BY_KEY: Final = f"""
+SELECT id, idempotency_key, pipeline, {_SUBMITTED}, extract(epoch FROM created_at)::float8, version
+FROM jobs WHERE idempotency_key = ANY(%b::text[])
+"""  # noqa: S608 - assembled from constants
 VERSION_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s || chr(31) || %s, 0))"
 HIGHEST: Final = "SELECT id, version FROM jobs WHERE pipeline = %s AND subject = %s ORDER BY version DESC LIMIT 1"
-BY_VERSION: Final = "SELECT id, payload FROM jobs WHERE pipeline = %s AND subject = %s AND version = %s"
+BY_VERSION: Final = f"SELECT id, {_SUBMITTED} FROM jobs WHERE pipeline = %s AND subject = %s AND version = %s"  # noqa: S608 - constants
 TOLD: Final = "SELECT max(review_version) FROM deliveries WHERE changelist_id = %s"
 SUBMIT_VERSION: Final = """
 WITH made AS (

@@ -21,10 +21,15 @@ INSERT INTO jobs (id, idempotency_key, pipeline, first_stage, payload, payload_t
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idempotency_key) DO NOTHING
 """
 _QUEUE: Final = "INSERT INTO queue (job_id, pipeline, stage, priority, state, run_at) VALUES (?, ?, ?, ?, ?, ?)"
-_BY_KEY: Final = """
-SELECT idempotency_key, id, pipeline, payload, created_at, version FROM jobs WHERE idempotency_key IN (SELECT value FROM json_each(?))
+# A revision has taken the payload's place; what was submitted is compared with what was submitted.
+_SUBMITTED: Final = """
+COALESCE((SELECT first.payload FROM revisions AS first WHERE first.job_id = jobs.id AND first.number = 1), payload)
 """
-_BY_VERSION: Final = "SELECT id, payload FROM jobs WHERE pipeline = ? AND subject = ? AND version = ?"
+_BY_KEY: Final = f"""
+SELECT idempotency_key, id, pipeline, {_SUBMITTED}, created_at, version
+FROM jobs WHERE idempotency_key IN (SELECT value FROM json_each(?))
+"""  # noqa: S608 - assembled from constants
+_BY_VERSION: Final = f"SELECT id, {_SUBMITTED} FROM jobs WHERE pipeline = ? AND subject = ? AND version = ?"  # noqa: S608 - constants
 _HIGHEST: Final = "SELECT id, version FROM jobs WHERE pipeline = ? AND subject = ? ORDER BY version DESC LIMIT 1"
 _TOLD: Final = "SELECT max(review_version) FROM deliveries WHERE changelist_id = ?"
 _OLDER: Final = """
