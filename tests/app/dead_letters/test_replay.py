@@ -197,7 +197,7 @@ def test_a_replay_that_fails_otherwise_opens_the_dead_letter_again_without_an_al
             detail = await shop.letters.show(letter)
             assert (detail.row.state, detail.row.escalated) == (LetterState.OPEN, False)
             assert detail.history[-1].event == "fail"
-            with pytest.raises(RefusedError, match="the cause is not named"):
+            with pytest.raises(RefusedError, match="the cause has to be named anew"):
                 await shop.letters.replay(letter, actor="ada")
             assert await shop.app.operations.alerts.list() == []
 
