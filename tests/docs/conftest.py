@@ -78,7 +78,9 @@ class Reader:
 
     def __init__(self, folder):
         self.folder = folder
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("REPRIEVE_")}
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("REPRIEVE_", "COLUMNS"))
+        }
 
     def python(self, *arguments, told=""):
         command = [sys.executable, "-W", "error", *arguments]

@@ -229,6 +229,8 @@ def _told_of(entry: HistoryEntry) -> str:
     """What is known of it besides, in a line."""
     known = _opened(entry.detail)
     match entry.event:
+        case LetterEvent.TRIAGE if "cause" in known:
+            return f"cause: {known['cause']}"
         case LetterEvent.VERIFY:
             told = f"untold: {known['undelivered']}" if known.get("undelivered") else "everybody was told"
             return f"job {known.get('job_status')}, {told}"
