@@ -1,6 +1,7 @@
 """Git is asked without a shell, a prompt or anybody's configuration, and nothing from outside becomes an option."""
 
 import asyncio
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ from reprieve.review.diffs import Limits
 from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git, check_revision, without_credentials
 from reprieve.testing.sample import Commit, commit, make_repository
+
+PATCH = "--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,1 @@\n+one\n"
 
 
 def change(git, folder, revision, **options):
@@ -108,8 +111,28 @@ def test_a_change_id_names_the_changelist_through_amends(git, tmp_path):
     _, before = make_repository(folder, (Commit("Ada", "x", {"a": "1\n"}), Commit("Ada", f"y{trail}", {"a": "2\n"})))
     after = commit(folder, Commit("Ada", f"y again{trail}", {"a": "3\n"}), 5)
     old, new = change(git, folder, before), change(git, folder, after)
-    assert old.changelist_id == new.changelist_id == "amended:I0123456789abcdef0123456789abcdef01234567"
+    assert old.changelist_id == new.changelist_id
+    assert re.fullmatch(r"amended-[0-9a-f]{8}:I0123456789abcdef0123456789abcdef01234567", old.changelist_id)
     assert old.content != new.content
+
+
+def test_repositories_of_the_same_name_have_changelists_of_their_own(git, tmp_path):
+    for place in ("a", "b"):
+        make_repository(
+            tmp_path / place / "api", (Commit("Ada", "x", {"a/b.py": "1\n"}), Commit("Ada", "y", {"c": "2\n"}))
+        )
+    one, other = (change(git, tmp_path / place / "api", "main~1...main").changelist_id for place in ("a", "b"))
+    assert one != other
+    assert {name.partition("-")[0] for name in (one, other)} == {"api"}
+    assert change(git, tmp_path / "a" / "api" / "a", "main~1...main").changelist_id == one
+
+
+def test_a_url_names_the_same_changelist_whoever_asks(git, tmp_path):
+    make_repository(tmp_path / "far")
+    assert (
+        change(git, f"file://{tmp_path}/far", "main").changelist_id
+        == change(git, f"file://{tmp_path}/far/", "main").changelist_id
+    )
 
 
 def test_what_is_not_there_is_permanent_and_says_so(git, shop, tmp_path):
@@ -166,8 +189,11 @@ def test_without_git_it_says_so(tmp_path):
 
 
 def test_a_patch_is_the_same_content_whatever_its_name():
-    assert (
-        patch_of("a.patch", "text").content
-        == patch_of("b.patch", "text").content
-        != patch_of("a.patch", "other").content
-    )
+    assert patch_of("a.patch", PATCH).content == patch_of("b.patch", PATCH).content
+    assert patch_of("a.patch", PATCH).content != patch_of("a.patch", f"{PATCH}+more\n".replace("+1,1", "+1,2")).content
+
+
+def test_patches_of_the_same_name_are_versions_of_one_changelist_only_where_they_are_one_file():
+    one, other = (patch_of("c.patch", PATCH, place=place).changelist_id for place in ("/x/c.patch", "/y/c.patch"))
+    assert one != other
+    assert patch_of("c.patch", PATCH.replace("one", "two"), place="/x/c.patch").changelist_id == one

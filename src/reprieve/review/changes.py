@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
 
 from reprieve import UsageError
-from reprieve.review.git import check_revision, repository_at
+from reprieve.review.git import check_revision, digest, repository_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,13 +83,14 @@ async def change_of(
 ) -> Change:
     """A commit or a range of a repository, as it is now; a Change-Id in a commit's message names its changelist."""
     folder = await git.folder_of(repository, fresh=True)
+    place = await git.whole(folder, repository)
     found = _RANGE.fullmatch(check_revision(revision))
     if found:
         first, last = await git.commit(folder, found[1] or "HEAD"), await git.commit(folder, found[3] or "HEAD")
         base = first
         if found[2] == "...":
             base = (await git.ask(folder, "merge-base", "--end-of-options", first, last)).decode().strip()
-        name, title = f"{repository.name}:{revision}", f"{repository.name} {revision}"
+        name, title = revision, f"{place.name} {revision}"
     else:
         last = await git.commit(folder, revision)
         base = await parent_of(git, folder, last)
@@ -97,10 +98,10 @@ async def change_of(
             "utf-8", "replace"
         )
         given = _CHANGE_ID.findall(message)
-        name = f"{repository.name}:{given[-1] if given else last[:12]}"
+        name = given[-1] if given else last[:12]
         title = message.strip().partition("\n")[0]
     return Change(
-        changelist_id=check_id(changelist_id or name), kind=Kind.GIT, repository=repository.location, base=base, head=last,
+        changelist_id=check_id(changelist_id or f"{place.label}:{name}"), kind=Kind.GIT, repository=repository.location, base=base, head=last,
         title=_one_line(title), recipients=recipients,
     )  # fmt: skip
 
@@ -113,14 +114,16 @@ async def parent_of(git: Git, folder: Path, commit: str) -> str:
     return (await git.ask(folder, "hash-object", "-t", "tree", "--stdin")).decode().strip()
 
 
-def patch_of(name: str, text: str, *, changelist_id: str | None = None, recipients: tuple[str, ...] = ()) -> Change:
-    """A patch that was handed over as a text."""
+def patch_of(
+    name: str, text: str, *, place: str = "", changelist_id: str | None = None, recipients: tuple[str, ...] = ()
+) -> Change:
+    """A patch that was handed over as a text; another text from the same place is the next version of it."""
     if len(text.encode("utf-8", "surrogatepass")) > _LONGEST_PATCH:
         raise UsageError(
             f"the patch has more than {_LONGEST_PATCH} bytes: put it into a repository, and name the commit"
         )
     return Change(
-        changelist_id=check_id(changelist_id or f"patch:{_one_line(name)}"), kind=Kind.PATCH, patch=text, title=_one_line(name),
+        changelist_id=check_id(changelist_id or f"patch:{_one_line(name)}-{digest(place or text)}"), kind=Kind.PATCH, patch=text, title=_one_line(name),
         recipients=recipients,
     )  # fmt: skip
 

@@ -85,6 +85,16 @@ class Repository:
         path = self.shown.rstrip("/").removesuffix("/.git").removesuffix(".git")
         return re.split(r"[/:\\]", path)[-1] or "repository"
 
+    @property
+    def label(self) -> str:
+        """Its name, and what tells it from others of that name."""
+        return f"{self.name}-{digest(self.shown.rstrip('/').removesuffix('.git'))}"
+
+
+def digest(text: str) -> str:
+    """A short one, to tell things of one name apart."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
 
 def repository_at(text: str) -> Repository:
     """The repository that a path or a URL names; what git would take for an option or a command is refused."""
@@ -167,6 +177,13 @@ class Git:
         return await self._run(
             ["-C", str(folder), "-c", f"safe.directory={folder}"], *arguments, most=most, given=given
         )
+
+    async def whole(self, folder: Path, repository: Repository) -> Repository:
+        """The repository that a folder is in, the same for all of its folders and work trees."""
+        if repository.remote:
+            return repository
+        said = (await self.ask(folder, "rev-parse", "--git-common-dir")).decode("utf-8", "surrogateescape").rstrip("\n")
+        return Repository(os.path.realpath(folder / said), remote=False)  # noqa: ASYNC240 - one look
 
     async def commit(self, folder: Path, revision: str) -> str:
         """The commit that a revision names now."""

@@ -63,7 +63,9 @@ async def _change(parts: Parts, wanted: Wanted, name: str) -> Change:
         return await pull_of(parts.hub, name, changelist_id=wanted.changelist_id, recipients=wanted.recipients)
     if name.endswith(_PATCHES):
         path = Path(name)
-        return patch_of(path.name, _text_of(path), changelist_id=wanted.changelist_id, recipients=wanted.recipients)
+        return patch_of(
+            path.name, _text_of(path), place=_place(path), changelist_id=wanted.changelist_id, recipients=wanted.recipients
+        )  # fmt: skip
     where = repository_at(wanted.repository)
     return await change_of(parts.git, where, name, changelist_id=wanted.changelist_id, recipients=wanted.recipients)
 
@@ -74,3 +76,7 @@ def _text_of(path: Path) -> str:
             return file.read(_LONGEST).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(f"the patch {str(path)!r} cannot be read: {error.strerror}") from None
+
+
+def _place(path: Path) -> str:
+    return str(path.resolve())
