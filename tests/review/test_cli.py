@@ -157,6 +157,26 @@ def test_serve_works_on_what_was_submitted_until_it_is_told_to_stop(reprieve, tm
     assert sorted(mails(tmp_path)) == ["ada@shop.example", "bo@shop.example"]
 
 
+def test_a_review_that_waits_for_a_person_shows_what_was_asked_and_is_answered_without_saying_where_the_pipeline_is(
+    reprieve, tmp_path, upstream, shop
+):
+    upstream.always(replies.openai.completion("I am a teapot."))
+    said = reprieve("review", shop[1][1])
+    assert "Waits for a person" in said
+    assert "reprieve reviews show 1" in said
+    shown = reprieve("reviews", "show", 1)
+    assert "+    def __init__(self, items=[]):" in shown.replace("  +", "+")
+    assert "--app" not in shown
+    reprieve("reviews", "verify", 1, json.dumps({"summary": "Fine.", "severity": "none", "findings": []}))
+    assert "1 done" in reprieve("review", shop[1][1])
+    (message,) = mailbox.Maildir(tmp_path / "mail" / "bo@shop.example", create=False)
+    assert "Written by a person about 1 file." in message.get_payload()[0].get_payload(decode=True).decode()
+    assert "delivery 1 was sent, and is sent" in reprieve("deliveries", "reconcile", 1)
+    assert "0 deliveries seen to" in reprieve("deliveries", "reconcile", "--app", "reprieve.review")
+    assert "where your pipelines are" in reprieve("deliveries", "reconcile", code=2)
+    reprieve("work", "review", "--until-idle")
+
+
 def test_the_tour_leaves_a_folder_that_is_not_its_own_alone(tmp_path):
     (tmp_path / "precious").write_text("mine")
     done = subprocess.run(

@@ -27,10 +27,11 @@ def material_of(exc: BaseException) -> Material | None:
 
 
 def as_given(material: Mapping[str, object]) -> Material:
-    """The parts of it, each as JSON."""
+    """The parts of it, each as JSON; without samples, what was asked is what the model was shown."""
+    question = material.get("question")
     return Material(
         schema=_json(material.get("schema")),
-        samples=_json(material.get("samples")),
+        samples=_json(material.get("samples") or ([question] if question else [])),
         answers=_json(material.get("answers")),
     )
 

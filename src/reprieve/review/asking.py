@@ -68,10 +68,11 @@ class Review:
     summary: str
     severity: Severity
     findings: tuple[Finding, ...]
-    dropped: int
+    dropped: int = 0
     """Findings that point outside the diff."""
-    parts: int
-    model: str
+    parts: int = 1
+    model: str = ""
+    """Empty where a person wrote it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

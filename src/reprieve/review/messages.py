@@ -83,7 +83,11 @@ def _rows(findings: Iterable[Finding]) -> str:
 
 def _notes(diff: Diff, review: Review) -> Iterable[str]:
     """How it came about, honestly."""
-    yield f"Written by {clean(review.model)} about {len(diff.files)} files, and checked by nobody."
+    files = f"{len(diff.files)} file{'' if len(diff.files) == 1 else 's'}"
+    if not review.model:
+        yield f"Written by a person about {files}."
+    else:
+        yield f"Written by {clean(review.model)} about {files}, and checked by nobody."
     if review.model.startswith(_LOCAL):
         yield "A model this small is there to try the pipeline; set a real one for reviews that are worth reading."
     left = diff.left_out
@@ -93,4 +97,4 @@ def _notes(diff: Diff, review: Review) -> Iterable[str]:
             f"{left.beyond} beyond the limit."
         )
     if review.dropped:
-        yield f"Left out: {review.dropped} findings that point outside the change."
+        yield f"Left out: {review.dropped} finding{'' if review.dropped == 1 else 's'} that point outside the change."

@@ -1,12 +1,14 @@
 """A job that a person has to look at is in the queue with its material, and goes on with the person's answer."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 import reprieve
+from reprieve.app.material import as_given
 from reprieve.core.analysis import ReviewState
 from reprieve.ports.reviews import ReviewFilter
 
@@ -187,3 +189,9 @@ def test_erasing_a_subject_takes_what_users_gave_out_of_its_reviews_and_never_of
     assert (detail.samples, detail.answers, detail.answer, detail.schema) == (None, None, None, None)
     assert [entry.answer for entry in detail.history] == [None, None]
     assert detail.review.closed_by == "ada"
+
+
+def test_without_samples_what_was_asked_is_shown():
+    kept = as_given({"question": "Which is it?", "samples": [], "answers": []})
+    assert json.loads(kept.samples) == ["Which is it?"]
+    assert json.loads(as_given({"question": "Which?", "samples": ["a"]}).samples) == ["a"]

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_URL: Final = "sqlite:///reprieve.db"
+BUILT_IN: Final = "reprieve.review"
+"""Where the pipeline of `reprieve review` is; the settings say what it is made of."""
+BUILT_IN_NAME: Final = "review"
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _WAITS: Final = (1.0, 2.0, 4.0)
 """Seconds between tries while the database is away."""
@@ -41,7 +44,8 @@ Home = Annotated[
     typer.Option(
         "--app",
         envvar="REPRIEVE_APP",
-        help="Where your pipelines are: module:object, or a module; the current folder can be imported from.",
+        help="Where your pipelines are: module:object, or a module; the current folder can be imported from. That of "
+        "`reprieve review` is in reprieve.review.",
         show_default=False,
     ),
 ]
@@ -130,16 +134,33 @@ def acting(actor: str | None) -> str:
 
 
 def find_pipelines(home: str | None, names: list[str]) -> list[Pipeline]:
-    """The pipelines of these names, or all there are."""
-    if home is None:
-        raise UsageError("say where your pipelines are: --app module:object, or REPRIEVE_APP in the environment")
-    from reprieve.app.pipeline.finding import load_pipelines  # noqa: PLC0415 - only commands that run pipelines pay for it
+    """The pipelines of these names, or all there are; the one of `reprieve review` is found by its name alone."""
+    if home is None and names != [BUILT_IN_NAME]:
+        raise UsageError(
+            "say where your pipelines are: --app module:object, or REPRIEVE_APP in the environment; "
+            f"--app {BUILT_IN} is the one of `reprieve review`"
+        )
+    if home is None or home == BUILT_IN:
+        known = {BUILT_IN_NAME: _built_in()}
+    else:
+        from reprieve.app.pipeline.finding import load_pipelines  # noqa: PLC0415 - only commands that run pipelines pay for it
 
-    known = load_pipelines(home)
+        known = load_pipelines(home)
     for name in names:
         if name not in known:
             raise UnknownNameError("pipeline", name, tuple(sorted(known)))
     return [known[name] for name in names or known]
+
+
+def _built_in() -> Pipeline:
+    try:
+        from reprieve.review.parts import parts_of  # noqa: PLC0415 - an extra
+        from reprieve.review.pipeline import make  # noqa: PLC0415 - the same
+        from reprieve.review.settings import load  # noqa: PLC0415 - the same
+    except ModuleNotFoundError as error:
+        raise UsageError(f"reviews need {error.name}: pip install 'reprieve[review]'") from None
+    settings = load()
+    return make(settings, parts_of(settings))
 
 
 def duration(text: str, *, unit: bool = False) -> float:

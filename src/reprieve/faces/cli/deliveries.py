@@ -27,6 +27,7 @@ from reprieve.ports.deliveries import DeliveryFilter
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from reprieve.app.operations import Operations
     from reprieve.ports.deliveries import DeliveryDetail
     from reprieve.ports.intents import DeliveryRecord
     from reprieve.ports.sending import Sender
@@ -123,16 +124,18 @@ def reconcile(
     Examples:
     reprieve deliveries reconcile 17 --app reviews
     """
-    who, senders = acting(actor), _senders(home)
+    who = acting(actor)
     if delivery is not None:
         number = delivery
+        senders = _senders(home, [] if home is not None else [_pipeline_of(url, number)])
         asked = operate(url, lambda operations: operations.deliveries.ask(number, senders, actor=who))
         if as_json:
             say_json({"before": asked.before, **_plain_row(asked.after)})
         else:
             say(f"delivery {number} was {asked.before}, and is {asked.after.status}")
         return
-    done = operate(url, lambda operations: operations.deliveries.reconcile(senders, actor=who))
+    every = _senders(home, [])
+    done = operate(url, lambda operations: operations.deliveries.reconcile(every, actor=who))
     if as_json:
         say_json(asdict(done))
     else:
@@ -199,8 +202,16 @@ def give_up(
     _say_detail(found, as_json=as_json)
 
 
-def _senders(home: str | None) -> Mapping[str, Sender]:
-    return {name: sender for pipeline in find_pipelines(home, []) for name, sender in pipeline.senders.items()}
+def _pipeline_of(url: str, delivery: int) -> str:
+    async def find(operations: Operations) -> str:
+        row = (await operations.deliveries.show(delivery)).row
+        return (await operations.jobs.show(row.job_id)).job.pipeline
+
+    return operate(url, find)
+
+
+def _senders(home: str | None, names: list[str]) -> Mapping[str, Sender]:
+    return {name: sender for pipeline in find_pipelines(home, names) for name, sender in pipeline.senders.items()}
 
 
 def _plain_row(row: DeliveryRecord) -> dict[str, object]:

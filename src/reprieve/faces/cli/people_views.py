@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.redaction import redact
 from reprieve.core.analysis import ReviewState
-from reprieve.faces.cli.common import say
+from reprieve.faces.cli.common import BUILT_IN_NAME, say
 from reprieve.faces.cli.rendering import console, facts, plain, status, table, when
 
 if TYPE_CHECKING:
@@ -88,9 +88,9 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
     )  # fmt: skip
     samples: Any = found["samples"] or []
     if samples:
-        say("samples:")
-        for sample in samples:
-            say(f"  {plain(str(sample))}")
+        say("what the model was shown:")
+        for line in (line for sample in samples for line in str(sample).split("\n")):
+            say(f"  {plain(line)}".rstrip())
     answers: Any = found["answers"] or []
     for number, answer in enumerate(answers, 1):
         say(f"answer {number} of the model ({answer.get('finish', '')}): {plain(str(answer.get('text', '')))}")
@@ -104,7 +104,7 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
             [(when(entry.at, now), entry.actor, entry.event, entry.note) for entry in detail.history],
         )
     )
-    app = "" if review.job_id is None else " --app ..."
+    app = "" if review.job_id is None or review.pipeline == BUILT_IN_NAME else " --app ..."
     say(f"next: {_NEXT[review.state].format(id=review.review_id, app=app)}")
 
 

@@ -19,6 +19,7 @@ from reprieve.faces.cli.common import say
 from reprieve.faces.cli.rendering import console, count, length, plain, status, table
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import QueueState
+from reprieve.ports.reviews import ReviewFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -107,7 +108,7 @@ class Watching:
         rows = [await self._row(asked, each) for asked, each in zip(self._asked, found, strict=True)]
         screen.print(table(["job", "change", "status", "review", "told", "tries that failed"], rows))
         self._say_failures([attempt for each in found for attempt in each.attempts])
-        self._say_what_is_left(found)
+        await self._say_what_is_left(found)
         return ended[JobStatus.DEAD_LETTER] > 0
 
     async def _look(self) -> list[JobDetail]:
@@ -137,7 +138,7 @@ class Watching:
             why = plain(examples[stage, error_class])[:_LONGEST_WHY]
             say(f"  {number} x {error_class} at {stage}, {'retried' if decision == 'retry' else decision}: {why}")
 
-    def _say_what_is_left(self, found: Sequence[JobDetail]) -> None:
+    async def _say_what_is_left(self, found: Sequence[JobDetail]) -> None:
         if self._replayed:
             say(
                 f"Replayed and closed: {count(len(self._replayed), 'dead letter')}; `reprieve dead show {self._replayed[0]}` has the history."
@@ -149,9 +150,9 @@ class Watching:
                     f"Given up: job {each.job.job_id}, {letter.error_class} at {letter.stage}: `reprieve dead show {letter.letter_id}`"
                 )
             elif each.job.status is JobStatus.NEEDS_REVIEW:
-                say(
-                    f"Waits for a person: job {each.job.job_id} at {each.job.stage}: `reprieve jobs show {each.job.job_id}`"
-                )
+                asked = await self._app.operations.reviews.list(ReviewFilter(job_id=each.job.job_id))
+                command = f"reviews show {asked[-1].review_id}" if asked else f"jobs show {each.job.job_id}"
+                say(f"Waits for a person: job {each.job.job_id} at {each.job.stage}: `reprieve {command}`")
         mail = self._settings.mail
         where = f"in {mail.folder}" if mail.host is None else f"through {mail.host}"
         say(

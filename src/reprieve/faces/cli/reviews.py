@@ -14,6 +14,7 @@ import typer
 from reprieve.core.analysis import AnalysisStatus, ReviewState  # noqa: TC001 - typer reads the annotations
 from reprieve.errors import UsageError
 from reprieve.faces.cli.common import (
+    BUILT_IN_NAME,
     DEFAULT_URL,
     Actor,
     AsJson,
@@ -150,20 +151,21 @@ def verify(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Set the answer by hand. A signature is never sent to the model again; a job goes on from its next stage (give --app).
+    """Set the answer by hand. A signature is never sent to the model again; a job goes on from its next stage (give --app unless it is one of `reprieve review`).
 
     Examples:
     reprieve reviews verify 3 '{"kind": "article"}'
     """
     who, value = acting(actor), _value(answer)
     pipelines = {each.name: each for each in find_pipelines(home, [])} if home is not None else None
-    _act(
-        url,
-        lambda reviews: reviews.verify(
-            review, value, actor=who, note=note, take_over=take_over, pipelines=pipelines
-        ),
-        as_json=as_json,
-    )  # fmt: skip
+
+    async def verified(reviews: ReviewOperations) -> ReviewDetail:
+        known = pipelines
+        if known is None and (await reviews.show(review)).review.pipeline == BUILT_IN_NAME:
+            known = {each.name: each for each in find_pipelines(None, [BUILT_IN_NAME])}
+        return await reviews.verify(review, value, actor=who, note=note, take_over=take_over, pipelines=known)
+
+    _act(url, verified, as_json=as_json)
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reprieve.faces.cli.common import DEFAULT_URL, Home, Url, duration, find_pipelines, patiently, run
+from reprieve.faces.cli.common import BUILT_IN, DEFAULT_URL, Home, Url, duration, find_pipelines, patiently, run
 
 if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
@@ -69,7 +69,7 @@ def work(  # noqa: PLR0913 - one parameter an option
         run(_work(url, found, settings, until_idle=until_idle))
         return
     os.environ["REPRIEVE_URL"] = url  # not on the command line of a child, where everybody could read a password
-    command = [sys.executable, "-m", "reprieve", "work", *(pipelines or []), "--app", str(home)]
+    command = [sys.executable, "-m", "reprieve", "work", *(pipelines or []), "--app", home or BUILT_IN]
     command += ["--concurrency", str(concurrency), "--lease", lease, "--grace", grace, "--poll", poll]
     command += ["--log-level", log_level, *(["--until-idle"] if until_idle else [])]
     code = run(_supervise(url, command, processes))
