@@ -30,7 +30,7 @@ from reprieve.core.lifecycle import (
 from reprieve.errors import IllegalTransitionError, Permanent, Retryable
 
 NEW = Standing(
-    status=DeliveryStatus.PENDING, notified=False, evidence=False, attempts=0, first_sent_at=None, last_sent_at=None,
+    status=DeliveryStatus.PENDING, notified_at=None, evidence=False, attempts=0, first_sent_at=None, last_sent_at=None,
     leased_until=None, not_before=None, lookups=0,
 )  # fmt: skip
 LOOKS = Capability(looks_up=True, lag=10.0, retention=1000.0, send_timeout=30.0)
@@ -49,7 +49,7 @@ def test_a_row_that_was_never_attempted_is_sent(can):
 @pytest.mark.spec("REV-3.3", "REV-4.5")
 @CAPABILITIES
 def test_what_is_notified_with_evidence_is_left_alone_for_ever(can):
-    row = replace(NEW, status=DeliveryStatus.SENT, notified=True, evidence=True, attempts=1)
+    row = replace(NEW, status=DeliveryStatus.SENT, notified_at=100.0, evidence=True, attempts=1)
     assert next_act(row, can, 1e9).act is Act.NOTHING
 
 
@@ -60,7 +60,7 @@ def test_what_may_have_been_sent_is_looked_up_before_anything_else():
 
 @pytest.mark.spec("REV-8.2")
 def test_a_mark_without_evidence_is_looked_up_and_never_sent_first():
-    claims = replace(NEW, status=DeliveryStatus.SENT, notified=True, evidence=False)
+    claims = replace(NEW, status=DeliveryStatus.SENT, notified_at=100.0, evidence=False)
     assert next_act(claims, LOOKS, 200.0).act is Act.LOOK_UP
     for can in (KEYED, NEITHER):
         assert next_act(replace(claims, first_sent_at=190.0, last_sent_at=190.0), can, 200.0).act is Act.HOLD
@@ -173,7 +173,7 @@ moments = st.floats(min_value=0.0, max_value=1e6)
 rows = st.builds(
     Standing,
     status=st.sampled_from(DeliveryStatus),
-    notified=st.booleans(),
+    notified_at=st.none() | st.floats(0.0, 1e6),
     evidence=st.booleans(),
     attempts=st.integers(0, 5),
     first_sent_at=st.none() | moments,

@@ -66,8 +66,8 @@ class Standing:
     """A delivery's row, as far as it decides what to do."""
 
     status: DeliveryStatus
-    notified: bool
-    """`notified_at` is set."""
+    notified_at: float | None
+    """When it was marked as sent."""
     evidence: bool
     """There is a `notification_id`, or a look-up found it, or a person confirmed it."""
     attempts: int
@@ -80,6 +80,11 @@ class Standing:
     not_before: float | None
     lookups: int
     """Since the latest send."""
+
+    @property
+    def notified(self) -> bool:
+        """Whether it is marked as sent."""
+        return self.notified_at is not None
 
 
 class Act(StrEnum):
@@ -126,20 +131,40 @@ def next_act(row: Standing, can: Capability, now: float) -> Next:
 
 def _reconcile(row: Standing, can: Capability, now: float) -> Next:
     """It may have reached the provider, or is said to have without evidence."""
+    asking = may_ask(row, can, now)
+    if asking.act is Act.HOLD and not row.notified and _is_dropped_twice(row, can, now):
+        return Next(Act.SEND, reason="the provider drops a second one with the same key")
+    return asking
+
+
+def may_ask(row: Standing, can: Capability, now: float) -> Next:
+    """LOOK_UP once it would mean something that the provider has no record; WAIT before that, HOLD where it never will."""
+    if row.leased_until is not None and now < row.leased_until:
+        return Next(Act.WAIT, row.leased_until, "somebody is at it")
     sent_at = now if row.last_sent_at is None else row.last_sent_at
-    due = 0.0 if row.not_before is None else row.not_before
-    if row.status is DeliveryStatus.SENDING:
-        # Whoever began it has not said that it ended: it may still be at it until its time is over.
-        due = max(due, sent_at + can.send_timeout + can.lag)
+    due = _shown_at(row, can, sent_at)
     if now < due:
         return Next(Act.WAIT, due, "the provider may not show it yet")
-    if can.looks_up and (can.retention is None or now < sent_at + can.retention * (1 - _MARGIN)):
-        return Next(Act.LOOK_UP)
-    if not row.notified and _is_dropped_twice(row, can, now):
-        return Next(Act.SEND, reason="the provider drops a second one with the same key")
-    if can.looks_up:
+    if not can.looks_up:
+        return Next(Act.HOLD, reason="the provider can neither be asked nor drops a second one")
+    if can.retention is not None and now >= sent_at + can.retention * (1 - _MARGIN):
         return Next(Act.HOLD, reason="the provider can no longer be asked: too long ago")
-    return Next(Act.HOLD, reason="the provider can neither be asked nor drops a second one")
+    return Next(Act.LOOK_UP)
+
+
+def _shown_at(row: Standing, can: Capability, sent_at: float) -> float:
+    """From when on the provider shows it, if it has it."""
+    due = 0.0 if row.not_before is None else row.not_before
+    match row.status:
+        case DeliveryStatus.SENDING | DeliveryStatus.HELD:
+            # Whoever began it has not said when it ended: it may have been at it until its time was over.
+            return max(due, sent_at + can.send_timeout + can.lag)
+        case DeliveryStatus.SENT if row.last_sent_at is not None:
+            # Marked when it ended, or later: by a look-up, or a person.
+            marked_at = sent_at if row.notified_at is None else row.notified_at
+            return max(due, min(max(sent_at, marked_at), sent_at + can.send_timeout) + can.lag)
+        case _:
+            return due
 
 
 def _is_dropped_twice(row: Standing, can: Capability, now: float) -> bool:

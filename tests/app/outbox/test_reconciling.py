@@ -10,6 +10,7 @@ import pytest
 from desk import by_key, by_look_up, by_nothing, desk, notifying
 from told import BROKE, Told, alerts, telling
 
+import reprieve
 from reprieve.core.lifecycle import DeliveryStatus, JobStatus
 from reprieve.senders import Found
 
@@ -144,6 +145,113 @@ def test_a_provider_that_lags_is_not_asked_before_its_time(store_url):
 
     asyncio.run(main())
     assert sender.sent == ["ada"]
+
+
+@pytest.mark.spec("REV-7.1")
+def test_an_operator_is_refused_until_a_look_up_that_finds_nothing_would_mean_something(store_url):
+    """The send ended with the connection after two seconds: the provider may show it three seconds after that."""
+    sender = Told(Found.ABSENT, lag=3.0)
+
+    async def main():
+        async with desk(store_url, telling(sender, "ada")) as here:
+
+            async def late(outgoing):
+                here.clock.advance(2.0)
+                sender.sent.append(outgoing.message.recipient)
+                raise BROKE
+
+            sender.send, send = late, sender.send
+            await here.submit()
+            await here.work()
+            sender.send = send
+            assert here.row().status is UNCERTAIN
+            here.clock.advance(2.5)
+            with pytest.raises(reprieve.RefusedError, match=r"may not show it yet: try again in 0\.5 s"):
+                await here.app.operations.deliveries.ask(1, here.senders, actor="eve")
+            assert (sender.asked, sender.sent) == ([], ["ada"])
+            here.clock.advance(0.6)
+            asked = await here.app.operations.deliveries.ask(1, here.senders, actor="eve")
+            assert (asked.before, asked.after.status) == (UNCERTAIN, SENT)
+
+    asyncio.run(main())
+    assert sender.sent == ["ada", "ada"]
+
+
+def test_an_operator_is_refused_while_a_provider_that_has_just_taken_it_may_not_show_it(store_url):
+    sender = Told(lag=3.0)
+
+    async def main():
+        async with desk(store_url, telling(sender, "ada")) as here:
+
+            async def late(outgoing):
+                here.clock.advance(2.0)
+                sender.sent.append(outgoing.message.recipient)
+                return "told-1"
+
+            sender.send = late
+            await here.submit()
+            await here.work()
+            assert here.row().status is SENT
+            here.clock.advance(2.5)
+            with pytest.raises(reprieve.RefusedError, match="may not show it yet"):
+                await here.app.operations.deliveries.ask(1, here.senders, actor="eve")
+
+    asyncio.run(main())
+    assert (sender.asked, sender.sent) == ([], ["ada"])
+
+
+def test_a_send_that_was_taken_without_an_id_is_not_asked_about_before_the_provider_shows_it(store_url):
+    sender = Told(Found.ABSENT, lag=3.0)
+
+    async def nameless(outgoing):
+        sender.sent.append(outgoing.message.recipient)
+
+    sender.send = nameless
+
+    async def main():
+        async with desk(store_url, telling(sender, "ada")) as here:
+            await here.submit()
+            await here.settle()
+            assert (here.row().status, sender.asked) == (SENT, [])
+            sender.answers = [Found.FOUND]
+            here.clock.advance(3.1)
+            await here.settle()
+            assert here.row().evidence == "the provider says found"
+
+    asyncio.run(main())
+    assert sender.sent == ["ada"]
+
+
+def test_an_operator_is_refused_where_the_provider_may_have_forgotten_it(store_url):
+    """A tenth of what it is said to keep is not relied on, for a person as for a sweep."""
+    sender = Told(Found.ABSENT, retention=1000.0)
+
+    async def main():
+        async with desk(store_url, telling(sender, "ada")) as here:
+            await here.submit()
+            await here.work()
+            here.clock.advance(950)
+            with pytest.raises(reprieve.RefusedError, match="too long ago"):
+                await here.app.operations.deliveries.ask(1, here.senders, actor="eve")
+
+    asyncio.run(main())
+    assert (sender.asked, sender.sent) == ([], ["ada"])
+
+
+def test_an_operator_who_asks_about_one_that_waits_to_be_sent_again_sends_nothing(store_url):
+    sender = Told(sends=[ConnectionRefusedError("nobody there")])
+
+    async def main():
+        async with desk(store_url, telling(sender, "ada")) as here:
+            await here.submit()
+            await here.work()
+            assert here.row().status is PENDING
+            here.clock.advance(60)
+            with pytest.raises(reprieve.RefusedError, match="delivery 1 is pending"):
+                await here.app.operations.deliveries.ask(1, here.senders, actor="eve")
+
+    asyncio.run(main())
+    assert (sender.asked, sender.sent) == ([], ["ada"])
 
 
 def test_a_receiver_that_denies_what_it_has_is_believed_after_its_lag_and_not_before(store_url, office):

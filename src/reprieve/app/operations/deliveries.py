@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
-from reprieve.app.outbox.courier import Courier
+from reprieve.app.outbox.courier import Courier, standing
 from reprieve.app.outbox.sweeping import Sweep
 from reprieve.app.worker.time import StoreTime
+from reprieve.core.delivery import Act, may_ask
 from reprieve.core.lifecycle import DELIVERY_TRANSITIONS, DeliveryEvent, DeliveryStatus
 from reprieve.errors import RefusedError, UnknownNameError, UsageError
 from reprieve.ports.deliveries import DeliveryFilter
@@ -145,9 +146,14 @@ def _require_askable(row: DeliveryRecord, sender: Sender, now: float) -> None:
         raise RefusedError(f"the provider of {row.sender} cannot be asked: confirm or resend it by hand")
     if row.last_sent_at is None:
         raise RefusedError(f"delivery {row.delivery_id} was never sent: there is nothing to ask for")
-    if row.leased_until is not None and now < row.leased_until:
-        raise RefusedError(f"somebody is at delivery {row.delivery_id} right now")
-    if now < row.last_sent_at + can.lag:
-        raise RefusedError(f"the provider may not show it before {can.lag:g} s have passed: try again then")
-    if can.retention is not None and now > row.last_sent_at + can.retention:
-        raise RefusedError("the provider does not keep it that long: what it does not find means nothing any more")
+    if (row.status, DeliveryEvent.LOOK) not in DELIVERY_TRANSITIONS:
+        raise RefusedError(f"delivery {row.delivery_id} is {row.status}: its provider does not have it")
+    asking = may_ask(standing(row), can, now)
+    match asking.act:
+        case Act.LOOK_UP:
+            return
+        case Act.WAIT if asking.at is not None:
+            left = max(asking.at - now, 0.1)
+            raise RefusedError(f"delivery {row.delivery_id}: {asking.reason}: try again in {left:.1f} s")
+        case _:
+            raise RefusedError(f"delivery {row.delivery_id}: {asking.reason}: what is not found means nothing any more")

@@ -316,7 +316,7 @@ class Courier:
 def standing(row: DeliveryRecord) -> Standing:
     """A row, as far as it decides what to do."""
     return Standing(
-        status=row.status, notified=row.notified_at is not None,
+        status=row.status, notified_at=row.notified_at,
         evidence=row.notification_id is not None or row.evidence is not None, attempts=row.attempts,
         first_sent_at=row.first_sent_at, last_sent_at=row.last_sent_at, leased_until=row.leased_until,
         not_before=row.not_before, lookups=row.lookups,
