@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx2
 
 from reprieve import Permanent, UsageError
 
 _NOT_FOUND: Final = 404
+_HERE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _FORMS: Final = {
     "json": "application/vnd.github+json",
     "diff": "application/vnd.github.diff",
@@ -32,8 +33,8 @@ class Hub:
     """Asks the API; no retries of its own."""
 
     def __init__(self, url: str = "https://api.github.com", *, token: str | None = None, seconds: float = 30.0) -> None:
-        if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-            raise UsageError("the API of pull requests is asked over https")
+        if not _is_trustworthy(url):
+            raise UsageError("the API of pull requests is asked over https, by a URL without a user or a query")
         self._url, self._token, self._seconds = url.rstrip("/"), token, seconds
 
     async def pull(self, repository: str, number: int) -> Pull:
@@ -85,6 +86,17 @@ class Hub:
                 if size > most:
                     raise Permanent(f"the API answered with more than {most} bytes", error_class="PAYLOAD_TOO_LARGE")
         return b"".join(chunks)
+
+
+def _is_trustworthy(url: str) -> bool:
+    """Whether a token reaches the host that is named, and nobody on the way."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    if not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _HERE)
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 - whatever it holds
