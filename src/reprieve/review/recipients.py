@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reprieve import UsageError
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from reprieve.senders import Sender
+
+_MOST_CONCERNED: Final = 100
+_ADDRESS: Final = re.compile(r"[^\s@:/?#%&,;<>()\[\]\\\"]+@[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +24,7 @@ class Recipients:
     told: tuple[str, ...]
     """In the one form that their sender has for them."""
     unknown: int = 0
-    """Owners and authors without an address that anybody can be reached by."""
+    """Owners and authors who are not told: without an address that anybody can be reached by, or beyond the number of them."""
 
 
 def uri_of(who: str, people: Mapping[str, str]) -> str | None:
@@ -36,6 +40,12 @@ def uri_of(who: str, people: Mapping[str, str]) -> str | None:
     return f"mailto:{who}" if "@" in who else None
 
 
+def _uri_of_concerned(who: str, people: Mapping[str, str]) -> str | None:
+    """By mail unless the settings say otherwise: whoever commits writes these, and chooses no other channel."""
+    known = who in people or who.removeprefix("@") in people
+    return uri_of(who, people) if known or _ADDRESS.fullmatch(who) else None
+
+
 def recipients_of(
     named: Iterable[str], concerned: Iterable[str], *, people: Mapping[str, str], routes: Mapping[str, Sender]
 ) -> Recipients:
@@ -47,8 +57,8 @@ def recipients_of(
         if uri is None:
             raise UsageError(f"nobody knows how to reach {who!r}: give an address, or name it under `people`")
         told[sender_of(uri, routes).address(uri)] = None
-    for who in concerned:
-        uri = uri_of(who, people)
+    for place, who in enumerate(dict.fromkeys(concerned)):
+        uri = _uri_of_concerned(who, people) if place < _MOST_CONCERNED else None
         try:
             address = None if uri is None else sender_of(uri, routes).address(uri)
         except UsageError:  # anybody may write anything into a commit
