@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _CHANGE_ID: Final = re.compile(r"^Change-Id:\s*(I[0-9a-f]{8,40})\s*$", re.MULTILINE)
 _RANGE: Final = re.compile(r"(.*?)(\.{2,3})(.*)", re.DOTALL)
 _PULL: Final = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)#(?P<number>[1-9]\d{0,9})")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LONGEST_ID: Final = 400
 _LONGEST_PATCH: Final = 900_000
 """Bytes; a payload takes a little more."""
@@ -49,6 +50,11 @@ class Change:
     title: str = ""
     recipients: tuple[str, ...] = ()
     """Who is told whatever the settings say."""
+
+    def __post_init__(self) -> None:
+        """Refuse what git or an API could take for something else: anybody who can submit writes payloads."""
+        if self.kind is not Kind.PATCH and not all(_COMMIT.fullmatch(each) for each in (self.base, self.head)):
+            raise UsageError("base and head are each the whole name of a commit: 40 or 64 hexadecimal digits")
 
     @property
     def content(self) -> str:
