@@ -64,7 +64,7 @@ async def _git(settings: Settings) -> str:
 
 
 async def _repository(settings: Settings) -> str:
-    git, repository = Git(settings.folder / "mirrors"), repository_at(settings.repository)
+    git, repository = Git(settings.folder / "mirrors", trusted=settings.trusted), repository_at(settings.repository)
     if repository.remote:
         return f"{repository.shown}, which is asked when it is needed"
     head = await git.commit(await git.folder_of(repository), "HEAD")

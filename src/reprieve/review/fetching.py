@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from reprieve.review import owners
 from reprieve.review.changes import Change, Kind
 from reprieve.review.diffs import NOTHING, FileDiff, LeftOut, Limits, is_generated, lines_of, parse
-from reprieve.review.git import repository_at
+from reprieve.review.git import EMPTY_TREES, repository_at
 from reprieve.review.recipients import recipients_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Fetcher:
 
     async def _of_git(self, change: Change) -> _Found:
         folder = await self.git.folder_of(repository_at(change.repository))
-        attributes = await self.git.file(folder, change.head, _ATTRIBUTES) or ""
+        attributes = await self.git.file(folder, change.base, _ATTRIBUTES) or ""  # a change may not hide itself
         paths, kept, left_out = await self._listed(folder, change, attributes)
         text = b""
         if kept:
@@ -158,11 +158,11 @@ class Fetcher:
 
     async def _owners(self, folder: Path, change: Change) -> str:
         """As they were before the change, which may not choose its own readers; of a first commit, as it has them."""
-        for revision in (change.base, change.head):
-            for place in owners.PLACES if self.concern.owners else ():
-                found = await self.git.file(folder, revision, place)
-                if found is not None:
-                    return found
+        revision = change.head if change.base in EMPTY_TREES else change.base
+        for place in owners.PLACES if self.concern.owners else ():
+            found = await self.git.file(folder, revision, place)
+            if found is not None:
+                return found
         return ""
 
     async def _authors(self, folder: Path, change: Change) -> tuple[str, ...]:

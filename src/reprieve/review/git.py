@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from reprieve import Permanent, Retryable, UsageError, redact, register_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _PASSED_ON: Final = (
     "PATH",
@@ -40,13 +40,18 @@ _ENVIRONMENT: Final = {
     "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
     "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
     "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "LC_ALL": "C.UTF-8",
 }
 _OPTIONS: Final = (
     "--literal-pathspecs", "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
-    "-c", "core.quotePath=false", "-c", "protocol.ext.allow=never",
+    "-c", "core.quotePath=false", "-c", "protocol.ext.allow=never", "-c", "log.showSignature=false",
 )  # fmt: skip
+EMPTY_TREES: Final = frozenset({
+    "4b825dc642cb6eb9a060e54bf8d69288fbee4904", "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+})  # fmt: skip
+"""What a first commit is compared with, in both kinds of repositories."""
 _SCHEMES: Final = frozenset({"file", "git", "http", "https", "ssh"})
 _SCP: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*@[A-Za-z0-9][\w.-]*:(?!:)[^-\s].*")
 _LONGEST_NAME: Final = 500
@@ -133,8 +138,11 @@ def check_revision(text: str) -> str:
 class Git:
     """Asks the git program about repositories; those that are elsewhere are mirrored below a folder of ours."""
 
-    def __init__(self, mirrors: Path, *, seconds: float = 120.0, program: str = "git") -> None:
+    def __init__(
+        self, mirrors: Path, *, seconds: float = 120.0, program: str = "git", trusted: Iterable[str] = ()
+    ) -> None:
         self._mirrors, self._seconds, self._program = mirrors, seconds, program
+        self._trusted = [word for folder in trusted for word in ("-c", f"safe.directory={folder}")]
         self._turns: dict[str, asyncio.Lock] = {}
 
     @property
@@ -174,9 +182,7 @@ class Git:
 
     async def ask(self, folder: Path, *arguments: str, most: int = 1 << 20, given: bytes = b"") -> bytes:
         """What a command says about a repository; `Permanent` where it says more than `most` bytes."""
-        return await self._run(
-            ["-C", str(folder), "-c", f"safe.directory={folder}"], *arguments, most=most, given=given
-        )
+        return await self._run(["-C", str(folder), *self._trusted], *arguments, most=most, given=given)
 
     async def whole(self, folder: Path, repository: Repository) -> Repository:
         """The repository that a folder is in, the same for all of its folders and work trees."""
@@ -300,6 +306,8 @@ def _failure(command: str, code: int, complaint: str) -> Permanent | Retryable:
         next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "nothing")
     )
     message = f"git {command} ended with {code}: {said[:300]}"
+    if "dubious ownership" in complaint:
+        message += "; name it under `trusted` in the settings if its configuration may be used"
     if _DENIED.search(complaint):
         return Permanent(message, error_class="PERMISSION_DENIED")
     if _GONE.search(complaint) or (code == 1 and command == "rev-parse"):

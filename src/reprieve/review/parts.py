@@ -63,7 +63,7 @@ def parts_of(settings: Settings) -> Parts:
     """What the settings ask for, as what they name under `parts` leaves it."""
     token = settings.github.token
     made = Parts(
-        git=Git(settings.folder / "mirrors"),
+        git=Git(settings.folder / "mirrors", trusted=settings.trusted),
         hub=Hub(settings.github.url, token=None if token is None else token.get_secret_value()),
         model=model_at(settings.model.name),
         routes=_routes(settings),

@@ -120,6 +120,8 @@ class Settings(BaseSettings):
     """Which repository is meant where none is named."""
     folder: Path = Path(".reprieve")
     """Where mirrors of repositories are kept."""
+    trusted: tuple[str, ...] = ()
+    """Repositories that belong to other users of this machine and may be asked all the same."""
     parts: str | None = None
     """`module:function` that is given the parts of the pipeline and the settings, and returns the parts to use."""
     chaos: int | None = Field(default=None, ge=0)
