@@ -101,7 +101,8 @@ def stop(*_):
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
 Path(sys.argv[1], f"up-{os.getpid()}").touch()
-time.sleep(600)
+for _ in range(6000):  # a signal just before one long sleep would be heard after it
+    time.sleep(0.1)
 """
 STOPS_SLOWLY = """
 import signal, sys, time

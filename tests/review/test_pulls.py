@@ -48,7 +48,7 @@ def test_a_pull_request_is_reviewed_and_its_owners_and_authors_are_told(api, rev
 @pytest.mark.parametrize(
     ("act", "error_class", "retryable"),
     [
-        (replies.github.rate_limit(int(time.time()) + 30), "RATE_LIMITED", True),
+        (replies.github.rate_limit(int(time.time()) + 7200), "RATE_LIMITED", True),
         (replies.github.secondary_rate_limit("20"), "RATE_LIMITED", True),
         (replies.github.forbidden(), "PERMISSION_DENIED", False),
         (replies.github.bad_credentials(), "AUTH_DENIED", False),
