@@ -117,7 +117,7 @@ class Fetcher:
         return _Found(text=text, attributes=attributes or "", owners=found or "", authors=authors)
 
     async def _of_git(self, change: Change) -> _Found:
-        folder = await self.git.folder_of(repository_at(change.repository))
+        folder = await self.git.folder_of(repository_at(change.repository), holding=(change.base, change.head))
         attributes = await self.git.file(folder, change.base, _ATTRIBUTES) or ""  # a change may not hide itself
         paths, kept, left_out = await self._listed(folder, change, attributes)
         text = b""

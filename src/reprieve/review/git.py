@@ -54,6 +54,7 @@ EMPTY_TREES: Final = frozenset({
 """What a first commit is compared with, in both kinds of repositories."""
 _SCHEMES: Final = frozenset({"file", "git", "http", "https", "ssh"})
 _SCP: Final = re.compile(r"[A-Za-z0-9_][\w.+-]*@[A-Za-z0-9][\w.-]*:(?!:)[^-\s].*")
+_HEAD: Final = re.compile(r"ref: (refs/heads/\S+)\tHEAD\n")
 _LONGEST_NAME: Final = 500
 _SECRET: Final = 6
 """Passwords that are shorter would be found in every other text."""
@@ -154,31 +155,40 @@ class Git:
         """What it says of itself."""
         return (await self._run([], "--version")).decode(errors="replace").strip()
 
-    async def folder_of(self, repository: Repository, *, fresh: bool = False) -> Path:
-        """Where its objects are on this machine; with `fresh`, a mirror is brought up to date."""
+    async def folder_of(self, repository: Repository, *, fresh: bool = False, holding: tuple[str, ...] = ()) -> Path:
+        """Where its objects are on this machine; a mirror is brought up to date if `fresh`, or if it lacks what it is to hold."""
         if not repository.remote:
             folder = Path(repository.location)
             if not os.path.isdir(folder):  # noqa: ASYNC240, PTH112 - one look
                 raise Permanent(f"there is no repository at {repository.shown}", error_class="NOT_FOUND")
             return folder
         name = hashlib.sha256(repository.shown.encode()).hexdigest()[:24]
-        folder = self._mirrors / name
+        folder, filled = self._mirrors / name, self._mirrors / f"{name}.filled"
         async with self._turns.setdefault(name, asyncio.Lock()):
             if not (folder / "HEAD").exists():
                 folder.mkdir(parents=True, exist_ok=True)
                 await self._run([], "init", "--quiet", "--bare", str(folder))
-                fresh = True
-            if fresh:
+            if fresh or not filled.exists() or not await self._holds(folder, holding):
                 await self._fetch(folder, repository)
+                filled.touch()
         return folder
 
     async def _fetch(self, folder: Path, repository: Repository) -> None:
         url, extra = _without_password_in_sight(repository.location)
         refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         await self._run(
-            ["-C", str(folder)], "fetch", "--quiet", "--no-auto-maintenance", "--no-write-fetch-head", "--no-recurse-submodules",
+            ["-C", str(folder)], "fetch", "--quiet", "--prune", "--no-auto-maintenance", "--no-write-fetch-head", "--no-recurse-submodules",
             "--end-of-options", url, *refs, extra=extra,
         )  # fmt: skip
+        said = await self._run([], "ls-remote", "--symref", "--end-of-options", url, "HEAD", extra=extra)
+        if found := _HEAD.match(said.decode("utf-8", "replace")):
+            await self._run(["-C", str(folder)], "symbolic-ref", "HEAD", found[1])
+
+    async def _holds(self, folder: Path, names: tuple[str, ...]) -> bool:
+        said = await self.ask(
+            folder, "cat-file", "--batch-check", given="".join(f"{name}\n" for name in names).encode()
+        )
+        return b" missing" not in said
 
     async def ask(self, folder: Path, *arguments: str, most: int = 1 << 20, given: bytes = b"") -> bytes:
         """What a command says about a repository; `Permanent` where it says more than `most` bytes."""
