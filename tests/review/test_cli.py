@@ -13,6 +13,7 @@ import pytest
 
 from reprieve.faces.cli import main
 from reprieve.testing import FlakyHTTP, replies
+from reprieve.testing.sample import Commit, make_repository
 
 OPINION = {
     "summary": "Shared by all.",
@@ -100,17 +101,42 @@ def test_with_trouble_there_are_retries_a_dead_letter_a_replay_and_still_one_mai
     assert "resolved" in reprieve("dead", "show", 1)
 
 
+PATCH = "--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1,1 +1,2 @@\n one\n+two\n"
+
+
 def test_a_patch_is_reviewed_and_somebody_is_told_besides(reprieve, tmp_path):
-    (tmp_path / "fix.patch").write_text("--- a/shop/cart.py\n+++ b/shop/cart.py\n@@ -1,1 +1,2 @@\n one\n+two\n")
+    (tmp_path / "fix.patch").write_text(PATCH)
     said = reprieve("review", "fix.patch", "--to", "maildir:archive", "--id", "fix-1")
     assert "fix-1 version 1" in said
     assert list(mails(tmp_path)) == ["archive"]
 
 
+def test_the_author_of_a_mailed_patch_is_told_and_the_review_can_be_read_on_the_spot(reprieve, tmp_path):
+    head = "From 0123 Mon Sep 17 00:00:00 2001\nFrom: =?utf-8?q?Ad=C3=A4?= <ada@shop.example>\nSubject: [PATCH] Fix\n\n---\n"
+    (tmp_path / "0001-fix.patch").write_text(head + PATCH)
+    said = reprieve("review", "0001-fix.patch")
+    assert list(mails(tmp_path)) == ["ada@shop.example"]
+    assert "Shared by all." in said
+    assert "shop/cart.py:2: Shared." in said
+
+
+def test_where_nobody_is_told_it_says_so(reprieve, tmp_path):
+    (tmp_path / "fix.patch").write_text(PATCH)
+    assert "Nobody is told of job 1" in reprieve("review", "fix.patch")
+
+
+def test_owners_without_an_address_are_counted(reprieve, tmp_path):
+    history = (Commit("Ada", "x", {"CODEOWNERS": "*.py @bo\n"}), Commit("Ada", "y", {"shop/cart.py": "1\n2\n"}))
+    make_repository(tmp_path / "owned", history)
+    said = reprieve("review", "HEAD", "-r", "owned")
+    assert "Not told of job 1, as nobody knows their address: 1 owner or author" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
-        (["review", "no-such-branch"], 2, "NOT_FOUND|ended with"),
+        (["review", "no-such-branch"], 2, "there is no commit 'no-such-branch' in "),
+        (["review", "x#y"], 2, "there is no commit 'x#y' in "),
         (["review", "--upload-pack=x"], 2, "No such option"),
         (["review", "--", "--upload-pack=x"], 2, "is no revision"),
         (["review", "HEAD", "-r", "ext::sh"], 2, "would run a program"),
@@ -122,6 +148,19 @@ def test_a_patch_is_reviewed_and_somebody_is_told_besides(reprieve, tmp_path):
 )
 def test_what_is_wrong_is_said_in_a_sentence(reprieve, arguments, code, why):
     assert re.search(why, reprieve(*arguments, code=code))
+
+
+def test_a_pull_request_that_cannot_be_had_is_told_in_a_sentence(reprieve, upstream):
+    upstream.always(replies.github.not_found(), path="/repos/o/r/pulls/12")
+    said = reprieve("review", "o/r#12", code=2, REPRIEVE_REVIEW_GITHUB__URL=upstream.url("/").rstrip("/"))
+    assert "o/r#12 cannot be fetched" in said
+    assert "NOT_FOUND" in said
+    assert "nobody expected" not in said
+
+
+def test_what_is_refused_leaves_no_database_behind(reprieve, tmp_path):
+    reprieve("review", "HEAD", "-r", tmp_path, code=2)
+    assert not (tmp_path / "reprieve.db").exists()
 
 
 def test_init_writes_a_file_once_and_doctor_looks_at_everything(reprieve, tmp_path):

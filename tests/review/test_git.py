@@ -135,10 +135,27 @@ def test_a_url_names_the_same_changelist_whoever_asks(git, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["", "garbage\n", "diff --git a/x.png b/x.png\nBinary files a/x.png and b/x.png differ\n"]
+)
+def test_a_patch_without_a_single_hunk_is_refused(text):
+    with pytest.raises(reprieve.UsageError, match=r"'g\.patch' holds no change"):
+        patch_of("g.patch", text)
+
+
+def test_what_changes_nothing_is_refused(git, tmp_path):
+    folder = tmp_path / "still"
+    make_repository(folder, (Commit("Ada", "x", {"a": "1\n"}), Commit("Ada", "again", {})))
+    for revision in ("main..main", "main", "main~1...main"):
+        with pytest.raises(reprieve.UsageError, match="changes nothing"):
+            change(git, folder, revision)
+
+
 def test_what_is_not_there_is_permanent_and_says_so(git, shop, tmp_path):
     with pytest.raises(reprieve.Permanent) as caught:
         change(git, shop[0], "no-such-branch")
     assert caught.value.error_class == "NOT_FOUND"
+    assert "'no-such-branch'" in str(caught.value)
     with pytest.raises(reprieve.Permanent, match="no repository"):
         change(git, tmp_path / "nowhere", "HEAD")
 

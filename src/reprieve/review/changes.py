@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reprieve.review.github import Hub
 
 _CHANGE_ID: Final = re.compile(r"^Change-Id:\s*(I[0-9a-f]{8,40})\s*$", re.MULTILINE)
+_HUNK: Final = re.compile(r"^@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@", re.MULTILINE)
 _RANGE: Final = re.compile(r"(.*?)(\.{2,3})(.*)", re.DOTALL)
 _PULL: Final = re.compile(r"(?P<owner>[\w.-]+)/(?P<name>[\w.-]+)#(?P<number>[1-9]\d{0,9})")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -106,6 +107,8 @@ async def change_of(
         given = _CHANGE_ID.findall(message)
         name = given[-1] if given else last[:12]
         title = message.strip().partition("\n")[0]
+    if await git.tree(folder, base) == await git.tree(folder, last):
+        raise UsageError(f"{revision!r} changes nothing: there is nothing to review")
     return Change(
         changelist_id=check_id(changelist_id or f"{place.label}:{name}"), kind=Kind.GIT, repository=repository.location, base=base, head=last,
         title=_one_line(title), recipients=recipients,
@@ -127,6 +130,10 @@ def patch_of(
     if len(text.encode("utf-8", "surrogatepass")) > _LONGEST_PATCH:
         raise UsageError(
             f"the patch has more than {_LONGEST_PATCH} bytes: put it into a repository, and name the commit"
+        )
+    if _HUNK.search(text) is None:
+        raise UsageError(
+            f"{_one_line(name)!r} holds no change that can be read: a patch has lines such as @@ -1,2 +1,3 @@"
         )
     return Change(
         changelist_id=check_id(changelist_id or f"patch:{_one_line(name)}-{digest(place or text)}"), kind=Kind.PATCH, patch=text, title=_one_line(name),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from email.utils import parseaddr
 from typing import TYPE_CHECKING, Final, assert_never
 
 from reprieve.review import owners
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _ATTRIBUTES: Final = ".gitattributes"
 _MOST_AUTHORS: Final = 20
+_FROM: Final = re.compile(r"^From: (.{1,500})$", re.MULTILINE)
+"""Who wrote a patch that is written as a mail; a line of the diff itself begins with another sign."""
 _LINES_OF_A_DIFF: Final = (
     "diff-tree",
     "-r",
@@ -97,7 +101,7 @@ class Fetcher:
     async def _found(self, change: Change) -> _Found:
         match change.kind:
             case Kind.PATCH:
-                return _Found(text=change.patch)
+                return _Found(text=change.patch, authors=_authors_of(change.patch))
             case Kind.GIT:
                 return await self._of_git(change)
             case Kind.PULL:
@@ -181,3 +185,8 @@ class Fetcher:
             *span,
         )
         return tuple(dict.fromkeys(said.decode("utf-8", "replace").split()))
+
+
+def _authors_of(patch: str) -> tuple[str, ...]:
+    addresses = (parseaddr(line.strip())[1] for line in _FROM.findall(patch))
+    return tuple(dict.fromkeys(address for address in addresses if "@" in address))[:_MOST_AUTHORS]

@@ -204,8 +204,21 @@ class Git:
     async def commit(self, folder: Path, revision: str) -> str:
         """The commit that a revision names now."""
         check_revision(revision)
-        said = await self.ask(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        try:
+            said = await self.ask(
+                folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+            )
+        except Permanent as error:
+            if error.error_class != "NOT_FOUND" or "not a git repository" in str(error):
+                raise
+            raise Permanent(f"there is no commit {revision!r} in {folder}", error_class="NOT_FOUND") from None
         return said.decode().strip()
+
+    async def tree(self, folder: Path, name: str) -> str:
+        """The tree of a commit, or the tree itself."""
+        return (
+            (await self.ask(folder, "rev-parse", "--verify", "--end-of-options", f"{name}^{{tree}}")).decode().strip()
+        )
 
     async def file(self, folder: Path, revision: str, path: str, *, most: int = 1 << 20) -> str | None:
         """A file's text at a commit; None where there is none, or it is too large."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import reprieve
 from reprieve import Job, Permanent, Pipeline
-from reprieve.review.asking import Review, Severity
+from reprieve.review.asking import Finding, Review, Severity
 from reprieve.review.changes import Change
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import messages_of
@@ -33,6 +33,11 @@ class Told:
     severity: Severity
     findings: int
     dropped: int
+    summary: str = ""
+    comments: tuple[Finding, ...] = ()
+    """The findings themselves."""
+    unknown: int = 0
+    """Owners and authors whom nobody can reach."""
 
 
 def make(settings: Settings, parts: Parts) -> Pipeline:
@@ -51,7 +56,10 @@ def make(settings: Settings, parts: Parts) -> Pipeline:
     @pipeline.stage(idempotent=True, delivers=True)
     async def notify(job: Job[Change], fetch: Diff, llm: Review) -> Told:
         sent = await _tell(job, messages_of(job.subject, job.version, fetch, llm), parts)
-        return Told(sent=sent, severity=llm.severity, findings=len(llm.findings), dropped=llm.dropped)
+        return Told(
+            sent=sent, severity=llm.severity, findings=len(llm.findings), dropped=llm.dropped, summary=llm.summary,
+            comments=llm.findings, unknown=fetch.unknown,
+        )  # fmt: skip
 
     return pipeline
 

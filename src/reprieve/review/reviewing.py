@@ -48,7 +48,17 @@ async def changes_of(parts: Parts, wanted: Wanted, *, people: Mapping[str, str] 
     if len(wanted.names) > 1 and (wanted.changelist_id is not None or wanted.version is not None):
         raise UsageError("an id or a version is of one change: name one at a time")
     find = reprieve.retry("transient")(_change)
-    return [await find(parts, wanted, name) for name in wanted.names]
+    changes = []
+    for name in wanted.names:
+        try:
+            changes.append(await find(parts, wanted, name))
+        except reprieve.ReprieveError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the upstream's client raises
+            failure = reprieve.classify(error)
+            said = f"{failure.error_class}: {failure.message[:200]}. {failure.remedy}"
+            raise UsageError(f"{name} cannot be fetched: {said}") from None
+    return changes
 
 
 async def submit_all(

@@ -159,8 +159,9 @@ async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, re
     from reprieve.review.reviewing import changes_of, submit_all  # noqa: PLC0415 - the same
 
     async with AsyncExitStack() as stack:
-        app, pipeline, parts = await _opened(settings, stack)
-        changes = await changes_of(parts, wanted, people=settings.notify.people)
+        pipeline, parts = _made(settings, stack)
+        changes = await changes_of(parts, wanted, people=settings.notify.people)  # what is refused makes no database
+        app = await _opened(settings, stack)
         asked = await submit_all(app, pipeline, changes, version=wanted.version)
         for each in asked:
             say(_submitted(each))
@@ -178,21 +179,25 @@ async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, re
 async def served(settings: Settings, concurrency: int = 20, lease: float = 30.0) -> None:
     """Work until told to stop."""
     async with AsyncExitStack() as stack:
-        app, pipeline, _ = await _opened(settings, stack)
+        pipeline, _ = _made(settings, stack)
+        app = await _opened(settings, stack)
         print("reprieve: working on reviews; Ctrl-C ends it", file=sys.stderr, flush=True)  # noqa: T201 - the command line's way to speak
         await app.work(pipeline, concurrency=concurrency, lease=lease, signals=True)
 
 
-async def _opened(settings: Settings, stack: AsyncExitStack) -> tuple[App, Pipeline, Parts]:
+def _made(settings: Settings, stack: AsyncExitStack) -> tuple[Pipeline, Parts]:
     from reprieve.review.parts import parts_of  # noqa: PLC0415 - who asks for help does not wait for it
     from reprieve.review.pipeline import make  # noqa: PLC0415 - the same
-    from reprieve.wiring import connect  # noqa: PLC0415 - the same
 
     parts = parts_of(settings)
     stack.push_async_callback(parts.close)
-    pipeline = make(settings, parts)
-    app = await patiently(lambda: stack.enter_async_context(connect(settings.database)))
-    return app, pipeline, parts
+    return make(settings, parts), parts
+
+
+async def _opened(settings: Settings, stack: AsyncExitStack) -> App:
+    from reprieve.wiring import connect  # noqa: PLC0415 - who asks for help does not wait for it
+
+    return await patiently(lambda: stack.enter_async_context(connect(settings.database)))
 
 
 def _submitted(asked: Asked) -> str:

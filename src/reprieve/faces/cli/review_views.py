@@ -22,7 +22,7 @@ from reprieve.ports.intents import QueueState
 from reprieve.ports.reviews import ReviewFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.table import Table
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reprieve.app.operations.jobs import JobDetail
     from reprieve.app.pipeline import Pipeline
     from reprieve.ports.reader import AttemptView
+    from reprieve.review.pipeline import Told
     from reprieve.review.reviewing import Asked
     from reprieve.review.settings import Settings
 
@@ -105,8 +106,11 @@ class Watching:
         screen.print(
             Text(f"{count(len(found), 'change')} in {length(time.monotonic() - self._began)}: {spread}", style="bold")
         )
-        rows = [await self._row(asked, each) for asked, each in zip(self._asked, found, strict=True)]
+        told = {each.made.job_id: await _told(each, job) for each, job in zip(self._asked, found, strict=True)}
+        rows = [await self._row(asked, each, told) for asked, each in zip(self._asked, found, strict=True)]
         screen.print(table(["job", "change", "status", "review", "told", "tries that failed"], rows))
+        for job_id, result in told.items():
+            _say_review(job_id, result)
         self._say_failures([attempt for each in found for attempt in each.attempts])
         await self._say_what_is_left(found)
         return ended[JobStatus.DEAD_LETTER] > 0
@@ -114,12 +118,9 @@ class Watching:
     async def _look(self) -> list[JobDetail]:
         return [await self._app.operations.jobs.show(each.made.job_id) for each in self._asked]
 
-    async def _row(self, asked: Asked, found: JobDetail) -> tuple[str | Text, ...]:
-        review = ""
-        if found.job.status is JobStatus.SUCCEEDED:
-            with suppress(JobError):
-                told = await asked.made.result(timeout=10)
-                review = f"{told.severity}, {count(told.findings, 'finding')}"
+    async def _row(self, asked: Asked, found: JobDetail, results: Mapping[int, Told | None]) -> tuple[str | Text, ...]:
+        told = results[found.job.job_id]
+        review = "" if told is None else f"{told.severity}, {count(told.findings, 'finding')}"
         rows = await self._app.operations.deliveries.list(DeliveryFilter(job_id=found.job.job_id))
         sent = [row for row in rows if row.notified_at is not None]
         return (
@@ -158,6 +159,30 @@ class Watching:
         say(
             f"Mail: {where}. Everything else: `reprieve jobs list --url {self._settings.database.partition('@')[2] or self._settings.database}`."
         )
+
+
+async def _told(asked: Asked, found: JobDetail) -> Told | None:
+    if found.job.status is JobStatus.SUCCEEDED:
+        with suppress(JobError):
+            told: Told = await asked.made.result(timeout=10)
+            return told
+    return None
+
+
+def _say_review(job_id: int, told: Told | None) -> None:
+    """What the model found, and whom nobody could tell."""
+    if told is None:
+        return
+    say(f"Job {job_id}: {plain(told.summary)}")
+    for each in told.comments:
+        say(f"  {plain(each.file)}:{each.line}: {plain(each.comment)}")
+    if told.unknown:
+        who = "owner or author" if told.unknown == 1 else "owners or authors"
+        say(
+            f"  Not told of job {job_id}, as nobody knows their address: {told.unknown} {who}; [notify.people] says it."
+        )
+    if not told.sent:
+        say(f"  Nobody is told of job {job_id}: name somebody with --to, or under [notify].")
 
 
 def _settled(found: JobDetail) -> bool:
