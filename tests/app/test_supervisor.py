@@ -113,7 +113,8 @@ def stop(*_):
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
 Path(sys.argv[1], "up").touch()
-time.sleep(600)
+for _ in range(6000):
+    time.sleep(0.1)
 """
 NEVER_STOPS = """
 import signal, sys, time, os
@@ -121,7 +122,7 @@ from pathlib import Path
 signal.signal(signal.SIGTERM, lambda *_: Path(sys.argv[1], f"asked-{os.getpid()}").touch())
 Path(sys.argv[1], f"up-{os.getpid()}").touch()
 while True:
-    time.sleep(600)
+    time.sleep(0.1)
 """
 
 
