@@ -1,13 +1,16 @@
 """The questions to the model: split by file, each paid for once, and one review out of the answers."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 import reprieve
+from reprieve.app.outbox.freezing import freeze
 from reprieve.review.asking import Critic, Finding, Opinion, Severity, Words, merge, split
 from reprieve.review.diffs import LeftOut, parse
 from reprieve.review.fetching import Diff
+from reprieve.review.messages import messages_of
 from reprieve.testing import inline
 
 
@@ -47,6 +50,58 @@ def test_findings_that_point_outside_the_diff_are_dropped_and_counted_and_the_wo
     assert [(each.file, each.line) for each in review.findings] == [("a.py", 2)]
     assert (review.dropped, review.severity, review.parts) == (3, Severity.HIGH, 2)
     assert review.summary == "a.py: bad\nb.py: fine"
+
+
+def test_a_hunk_that_is_too_long_is_asked_about_to_its_end_with_its_line_numbers():
+    lines = [f"+line {n} of {'y' * 20}\n" for n in range(1, 200)]
+    text = "--- a/x\n+++ b/x\n@@ -0,0 +1,199 @@\n" + "".join(lines)
+    parts = split(parse(text).files, 500)
+    asked = "".join(part.text for part in parts)
+    assert all(line in asked for line in lines)
+    assert all(len(part.text) <= 520 for part in parts)
+    for part in parts[1:]:
+        header, first = part.text.splitlines()[1:3]
+        assert header == f"@@ -0 +{first.split()[1]} @@ continued"
+
+
+def test_lines_that_were_taken_away_or_stay_count_where_they_are():
+    body = "".join(f"-{n} {'x' * 30}\n {n} {'y' * 30}\n" for n in range(5, 9))
+    parts = split(parse(f"--- a/x\n+++ b/x\n@@ -5,8 +5,4 @@\n{body}").files, 120)
+    assert [part.text.splitlines()[1] for part in parts][1:] == [
+        "@@ -8 +6 @@ continued", "@@ -10 +7 @@ continued", "@@ -12 +8 @@ continued",
+    ]  # fmt: skip
+
+
+def test_a_line_that_is_longer_than_a_part_is_asked_about_piece_by_piece():
+    text = f"--- a/x\n+++ b/x\n@@ -0,0 +1,1 @@\n+{'a' * 300}{'b' * 300}{'c' * 300}\n"
+    parts = split(parse(text).files, 200)
+    asked = "".join(part.text for part in parts)
+    assert [asked.count(sign * 20) > 0 for sign in "abc"] == [True] * 3
+    assert sum(asked.count(sign) for sign in "abc") - asked.count("continued") >= 900
+    assert all(len(part.text) <= 220 for part in parts)
+
+
+def test_a_folder_that_is_called_b_is_found():
+    diff = diff_of("b/x.py")
+    finding = Finding(file="b/x.py", line=1, comment="c")
+    review = merge(
+        diff, split(diff.files, 1000), [Opinion(summary="s", severity=Severity.LOW, findings=(finding,))], model="m"
+    )
+    assert (review.findings, review.dropped) == ((finding,), 0)
+
+
+def test_a_review_of_very_many_parts_is_a_message_that_can_be_sent():
+    paths = [f"file{n:03}.py" for n in range(200)]
+    diff = replace(diff_of(*paths, lines=30), recipients=("mailto:ada@example.org",))
+    parts = split(diff.files, 100)
+    opinions = [
+        Opinion(summary="\U0001f600" * 1000, severity=Severity.LOW, findings=(Finding(file=part.paths[0], line=1, comment='"' * 1000),))
+        for part in parts
+    ]  # fmt: skip
+    review = merge(diff, parts, opinions, model="m")
+    assert freeze(messages_of("c", 1, diff, review)[0])
+    assert "more parts" in review.summary.splitlines()[-1]
+    assert len(review.findings) + review.dropped == 200
 
 
 def run(model, diff, words):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +32,13 @@ _LONGEST_KEY: Final = 400
 _NAMES: Final = ("diff", "files", "title", "part", "parts", "mark")
 """What a template may ask for; `diff` is what it has to."""
 _MOST_FINDINGS: Final = 50
+_MOST_SAID: Final = 30_000
+"""Characters of all findings; with a summary, no message gets larger than one may be."""
+_LONGEST_SUMMARY: Final = 10_000
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+"""As git has them: a line of a file may hold other signs that end lines elsewhere."""
+_LONGEST_HEADER: Final = 50
 
 
 class Severity(StrEnum):
@@ -200,15 +209,31 @@ def _parts_of(file: FileDiff, most: int) -> Iterable[Part]:
 
 
 def _hunks(text: str, most: int) -> Iterable[str]:
-    """Hunk by hunk; one that is too long ends where it gets so."""
-    hunk: list[str] = []
-    for line in text.splitlines(keepends=True):
-        if line.startswith("@@ ") and hunk:
-            yield "".join(hunk)[:most]
-            hunk = []
-        hunk.append(line)
+    """Hunk by hunk; one that is too long goes on in another, which says at which lines."""
+    hunk, old, new = "", 0, 0
+    for line in _LINE.findall(text):
+        found = _HUNK.match(line)
+        if found:
+            old, new = int(found[1]), int(found[2])
+            if hunk:
+                yield hunk
+            hunk = line[:most]
+            continue
+        for piece in _pieces(line, max(1, most - _LONGEST_HEADER)):
+            if hunk and len(hunk) + len(piece) > most:
+                yield hunk
+                hunk = f"@@ -{old} +{new} @@ continued\n"
+            hunk += piece
+        old, new = old + line.startswith(("-", " ")), new + line.startswith(("+", " "))
     if hunk:
-        yield "".join(hunk)[:most]
+        yield hunk
+
+
+def _pieces(line: str, most: int) -> Iterable[str]:
+    """A line, or where it is too long one piece of it after another, each with the sign it begins with."""
+    yield line[:most]
+    for place in range(most, len(line), most):
+        yield line[0] + line[place : place + most]
 
 
 def _shown(path: str, text: str) -> str:
@@ -222,16 +247,17 @@ def merge(diff: Diff, parts: Sequence[Part], opinions: Sequence[Opinion], *, mod
     dropped = 0
     for part, opinion in zip(parts, opinions, strict=True):
         for finding in opinion.findings:
-            path = finding.file.removeprefix("b/")
+            path = finding.file if finding.file in part.paths else finding.file.removeprefix("b/")
             if path in part.paths and by_path[path].covers(finding.line):
                 kept[finding.model_copy(update={"file": path})] = None
             else:
                 dropped += 1
     findings = sorted(kept, key=lambda each: (each.file, each.line))
+    told = _told(findings)
     return Review(
         summary=_summary(parts, opinions),
         severity=max((opinion.severity for opinion in opinions), key=list(Severity).index, default=Severity.NONE),
-        findings=tuple(findings[:_MOST_FINDINGS]), dropped=dropped + len(findings[_MOST_FINDINGS:]), parts=len(parts), model=model,
+        findings=told, dropped=dropped + len(findings) - len(told), parts=len(parts), model=model,
     )  # fmt: skip
 
 
@@ -239,5 +265,18 @@ def _summary(parts: Sequence[Part], opinions: Sequence[Opinion]) -> str:
     if not opinions:
         return "There is nothing to review: every changed file is binary, generated or too large."
     if len(opinions) == 1:
-        return opinions[0].summary
-    return "\n".join(f"{part.name}: {opinion.summary}" for part, opinion in zip(parts, opinions, strict=True))
+        return opinions[0].summary[:_LONGEST_SUMMARY]
+    lines, left = [], _LONGEST_SUMMARY
+    for part, opinion in zip(parts, opinions, strict=True):
+        line = f"{part.name}: {opinion.summary}"
+        left -= len(line)
+        if left < 0:
+            return "\n".join([*lines, f"... and {len(parts) - len(lines)} more parts, whose summaries are left out."])
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _told(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """As many as a message holds."""
+    sizes = accumulate(len(each.file) + len(each.comment) for each in findings[:_MOST_FINDINGS])
+    return tuple(each for each, size in zip(findings, sizes, strict=False) if size <= _MOST_SAID)
