@@ -140,6 +140,13 @@ class Rows:
         with self._database.transaction() as connection:
             return [add_letter(connection, self.letter_values(**values)) for values in many]
 
+    def deaths(self, many: Iterable[dict[str, Any]]) -> list[int]:
+        """Letters, with the attempts that buried their jobs."""
+        letters = list(many)
+        for values in letters:
+            self.attempt(values["job_id"], decision="dead_letter", ended_at=values["last_failure_at"], retry_at=None)
+        return self.letters(letters)
+
     @staticmethod
     def letter_values(job_id: int, state: str = "open", **values: Any) -> dict[str, Any]:
         defaults = {

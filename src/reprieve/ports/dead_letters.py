@@ -176,8 +176,9 @@ class DeadLetterStats:
     size: int
     """In the queue: those that wait for somebody to do something."""
     inflow_last_hour: int
+    """Deaths in the last 3,600 seconds: a letter that dies again flows in again."""
     inflow_per_hour: float
-    """On average over the window."""
+    """Deaths, on average over the window; of its first hour all, where jobs of that hour were pruned."""
     trend: Sequence[int]
     """Deaths in each of the last 24 hours by the clock, the oldest first."""
     errors: int

@@ -5,6 +5,7 @@ import json
 import pytest
 from letters_lab import step
 
+from reprieve.adapters.sql.dead_letters.reading import SqlDeadLetterReader
 from reprieve.core.lifecycle import LetterEvent, LetterState
 from reprieve.core.remedies import RootCause
 from reprieve.ports import intents as i
@@ -50,6 +51,25 @@ def test_a_group_knows_its_first_and_last_death_and_the_hours_of_all(lab):
     assert (group["first_seen"], group["last_seen"]) == (NOW + 10, NOW + 9000)
     hours = {row["hour"]: row["deaths"] for row in lab.desk.rows("dead_letter_hours")}
     assert hours == {HOUR: 2, HOUR + 1: 1, HOUR + 2: 1}
+
+
+@pytest.mark.spec("ING-7.1")
+@pytest.mark.parametrize("pipeline", [None, "review"])
+def test_each_death_of_one_letter_flows_in(lab, pipeline):
+    moments = [NOW, NOW + 10, NOW + 1000, NOW + 3600, NOW + 3700]
+    letter_id = lab.dead(at=moments[0])
+    for at in moments[1:]:
+        die_again(lab, letter_id, at=at)
+    lab.dead("another", at=NOW + 3650)
+    reader = SqlDeadLetterReader(lab.desk.url)
+    try:
+        for now, deaths in ((NOW + 1000, 3), (NOW + 3600, 3), (NOW + 3610, 2), (NOW + 3700, 4), (NOW + 9000, 0)):
+            assert reader.stats(now=now, window=7200, pipeline=pipeline).inflow_last_hour == deaths
+        found = reader.stats(now=NOW + 3700, window=7200, pipeline=pipeline)
+        assert found.inflow_per_hour * 2 == sum(found.trend) == 6
+        assert reader.stats(now=NOW + 3700, window=7200, pipeline="mail").inflow_last_hour == 0
+    finally:
+        reader.close()
 
 
 @pytest.mark.spec("CRIT-4.6")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import func, select, text
+from sqlalchemy import and_, func, or_, select, text
 
 from reprieve.adapters.sql.dead_letters.groups import HOUR, last_hours
 from reprieve.adapters.sql.dead_letters.pages import FROM_ROWS, read_page
@@ -25,10 +25,11 @@ from reprieve.ports.dead_letters import DeadLetterStats, LetterFilter, Sort
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Table
+    from sqlalchemy import ColumnElement, Select, Table
     from sqlalchemy.engine import Connection
 
-_STATES: Final = [state.value for state in LetterState]
+_LAST: Final = ("dead_letter", "abort")
+"""What is decided where an attempt buries its job."""
 _TIMED: Final = 1_000
 """Of how many that were resolved the median is taken."""
 # In the very words of the partial indexes: SQLite uses them only then.
@@ -50,7 +51,7 @@ def read_stats(connection: Connection, *, now: float, window: float, pipeline: s
     return DeadLetterStats(
         by_state=by_state,
         size=sum(by_state[state] for state in DEAD),
-        inflow_last_hour=figures.died(now - HOUR),
+        inflow_last_hour=figures.deaths(HOUR),
         inflow_per_hour=figures.deaths(window) / (window / HOUR),
         trend=figures.trend(),
         errors=errors,
@@ -81,28 +82,21 @@ class _Figures:
         counted = {state: int(letters) for state, letters in self.connection.execute(found)}
         return {state: counted.get(state, 0) for state in LetterState}
 
-    def died(self, after: float, *, before: float | None = None) -> int:
-        """How many letters died for the last time after this moment; before another one, or until now."""
-        at = dead_letters.c.last_failure_at
-        ended = at <= self.now if before is None else at < before
-        # State by state, as the index has it.
-        return self._letters(dead_letters.c.state.in_(_STATES), at > after, ended)
-
     def deaths(self, window: float) -> int:
-        """How often letters died: in whole hours as it was counted, at both ends of the window by the letters."""
+        """How often letters died: in whole hours as it was counted, less what was before and after, by the attempts."""
         begin = self.now - window
-        first, current = int(begin // HOUR) + 1, int(self.now // HOUR)
-        if first >= current:
-            return self.died(begin)
-        at = dead_letters.c.last_failure_at
-        recent = self._letters(dead_letters.c.state.in_(_STATES), at >= current * HOUR, at <= self.now)
-        return self.died(begin, before=first * HOUR) + sum(self._hours(first, current - 1).values()) + recent
+        first, last = int(begin // HOUR), int(self.now // HOUR)
+        at = attempts.c.ended_at
+        outside = or_(and_(at >= first * HOUR, at <= begin), and_(at > self.now, at < (last + 1) * HOUR))
+        return int(self.connection.scalar(self._hours(first, last)) or 0) - self._buried(outside)
 
     def trend(self) -> Sequence[int]:
         """Deaths by the hour."""
         wanted = last_hours(self.now)
-        deaths = self._hours(wanted[0], wanted[-1])
-        return [deaths.get(hour, 0) for hour in wanted]
+        hour = dead_letter_hours.c.hour
+        found = self._hours(wanted[0], wanted[-1]).add_columns(hour).group_by(hour)
+        deaths = {each: int(count) for count, each in self.connection.execute(found)}
+        return [deaths.get(each, 0) for each in wanted]
 
     def failed(self, window: float) -> tuple[int, int, int]:
         """Attempts that failed, those of them that were terminal, and those that were not the first."""
@@ -150,9 +144,16 @@ class _Figures:
         found = select(func.count()).select_from(source).where(*conditions, *self._kinds())
         return self.connection.scalar(found) or 0
 
-    def _hours(self, first: int, last: int) -> Mapping[int, int]:
+    def _hours(self, first: int, last: int) -> Select[tuple[int]]:
+        """How many died from one hour to another."""
         hours = dead_letter_hours.c
-        found = select(hours.hour, func.sum(hours.deaths)).where(hours.hour.between(first, last)).group_by(hours.hour)
+        found = select(func.sum(hours.deaths)).where(hours.hour.between(first, last))
+        if self.pipeline is None:
+            return found
+        return found.join(dead_letter_groups, dead_letter_groups.c.id == hours.group_id).where(*self._kinds())
+
+    def _buried(self, condition: ColumnElement[bool]) -> int:
+        found = select(func.count()).select_from(attempts).where(attempts.c.decision.in_(_LAST), condition)
         if self.pipeline is not None:
-            found = found.join(dead_letter_groups, dead_letter_groups.c.id == hours.group_id).where(*self._kinds())
-        return {hour: int(deaths) for hour, deaths in self.connection.execute(found)}
+            found = found.join(FROM_ROWS, dead_letters.c.job_id == attempts.c.job_id).where(*self._kinds())
+        return self.connection.scalar(found) or 0
