@@ -370,6 +370,8 @@ def campaign(rows, number, state="running", **values):
 def members(rows, number, *told):
     for place, (state, wave) in enumerate(told):
         rows.add("campaign_members", campaign_id=number, letter_id=place, place=place, state=state, wave=wave)
+    for (state, wave), count in Counter(told).items():
+        rows.add("campaign_counts", campaign_id=number, wave=-1 if wave is None else wave, state=state, members=count)
 
 
 def test_a_campaign_is_told_with_what_became_of_its_members(reader, rows):

@@ -80,8 +80,14 @@ def audit_jobs(rows: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def audit_members(rows: dict[str, list[dict[str, Any]]]) -> None:
-    """A member is being replayed exactly while its letter is, by that campaign."""
+    """A member is being replayed exactly while its letter is, by that campaign; and they are counted."""
     campaigns = {row["id"]: (row["state"], row["campaign_id"]) for row in rows["dead_letters"]}
     for member in rows["campaign_members"]:
         replaying = campaigns.get(member["letter_id"]) == ("replaying", member["campaign_id"])
         assert (member["state"] == "replaying") == replaying
+    keys = [
+        (row["campaign_id"], -1 if row["wave"] is None else row["wave"], row["state"])
+        for row in rows["campaign_members"]
+    ]
+    counted = {(row["campaign_id"], row["wave"], row["state"]): row["members"] for row in rows["campaign_counts"]}
+    assert {key: count for key, count in counted.items() if count} == Counter(keys)

@@ -125,7 +125,7 @@ def bury(words: Words, burials: Sequence[Bury], letters: Sequence[int], tally: T
     yield from _end(words, burials)
     yield from _write_letters(words, deaths, groups)
     again = [(death, death.earlier) for death in deaths if death.earlier is not None]
-    yield from _tell(words, again)
+    yield from _tell(words, again, tally)
     yield from _pause(words, burials)
     for death in deaths:
         group_id = groups[_kind(death.said.letter)]
@@ -200,7 +200,7 @@ def _write_letters(words: Words, deaths: Sequence[Death], groups: Mapping[Kind, 
     yield Put(_say(words), texts)
 
 
-def _tell(words: Words, again: Sequence[tuple[Death, Earlier]]) -> Talk[None]:
+def _tell(words: Words, again: Sequence[tuple[Death, Earlier]], tally: Tally) -> Talk[None]:
     """What is written where somebody has died before: an entry of the history, and what became of the campaign's member."""
     entries, members = [], Members()
     for death, earlier in again:
@@ -215,7 +215,7 @@ def _tell(words: Words, again: Sequence[tuple[Death, Earlier]]) -> Talk[None]:
             members.add(earlier.campaign_id, earlier.letter_id, state)
     if entries:
         yield Put(_tell_of(words), entries)
-    yield from members.write(words)
+    yield from members.write(words, tally)
 
 
 def _detail(letter: DeadLetterRecord, earlier: Earlier) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from reprieve.adapters.sql.dead_letters.members import Members
+from reprieve.adapters.sql.dead_letters.members import take_turns
 from reprieve.adapters.sql.dead_letters.remedying import look
 from reprieve.adapters.sql.dead_letters.replaying import Order, put_back
 from reprieve.adapters.sql.words import Ask, Put
@@ -17,9 +17,10 @@ from reprieve.core.remedies import RootCause
 from reprieve.ports.intents import Launched, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve.adapters.sql.dead_letters.hand import Hand
+    from reprieve.adapters.sql.dead_letters.remedying import Letter
     from reprieve.adapters.sql.words import Talk, Words
     from reprieve.ports.intents import Enlist, Gather, Launch, Steer
 
@@ -93,6 +94,7 @@ def enlist(hand: Hand, wanted: Enlist) -> Talk[int]:
     if new:
         ((last,),) = yield Ask(_last_place(words), {"campaign": wanted.campaign_id})
         yield Put(_enlist(words), [(wanted.campaign_id, each, last + at) for at, each in enumerate(new, 1)])
+        hand.tally.enlisted(wanted.campaign_id, len(new))
         return len(new)
     if not hand.again:
         return 0
@@ -133,21 +135,21 @@ def launch(hand: Hand, wanted: Launch, members: Sequence[Enlisted] | None) -> Ta
         steps=_read(campaign.steps), actor=campaign.created_by, now=wanted.now, restart=bool(campaign.restart),
         stage=campaign.stage, campaign_id=wanted.campaign_id,
     )  # fmt: skip
-    fit = yield from _unchanged(hand, members)
-    refused = yield from put_back(hand, fit, order)
+    found = yield from look(hand, [each.letter_id for each in members])
+    fit = _unchanged(found, members)
+    refused = yield from put_back(hand, fit, order, found)
     replayed = {letter_id for letter_id in fit if letter_id not in refused}
-    turns = Members()
-    for each in members:
-        state = MemberState.REPLAYING if each.letter_id in replayed else MemberState.LEFT_OUT
-        turns.add(wanted.campaign_id, each.letter_id, state)
-    yield from turns.write(words, wave=wanted.wave)
+    turns: dict[MemberState, Sequence[int]] = {
+        MemberState.REPLAYING: [each.letter_id for each in members if each.letter_id in replayed],
+        MemberState.LEFT_OUT: [each.letter_id for each in members if each.letter_id not in replayed],
+    }
+    yield from take_turns(words, hand.tally, wanted.campaign_id, wanted.wave, turns)
     yield Ask(_count(words), {"campaign": wanted.campaign_id, "count": len(members)})
     return Launched(replayed=len(replayed), left_out=len(members) - len(replayed))
 
 
-def _unchanged(hand: Hand, members: Sequence[Enlisted]) -> Talk[list[int]]:
+def _unchanged(found: Mapping[int, Letter], members: Sequence[Enlisted]) -> list[int]:
     """Those that nobody has replayed or handed to engineering since: what they fail with now may be something else."""
-    found = yield from look(hand, [each.letter_id for each in members])
     escalated = LetterState.ESCALATED
     return [
         each.letter_id
@@ -234,10 +236,13 @@ def _members(words: Words) -> str:
     """  # noqa: S608 - assembled from constants
 
 
+# While it is gathering, all of them wait: the last one stands at the end of their index.
 @cache
 def _last_place(words: Words) -> str:
     return f"""
-    SELECT COALESCE(max(place), 0) FROM campaign_members WHERE campaign_id = {words.value("campaign", "bigint")}
+    SELECT COALESCE((
+      SELECT place FROM campaign_members
+      WHERE campaign_id = {words.value("campaign", "bigint")} AND state = 'waiting' ORDER BY place DESC LIMIT 1), 0)
     """  # noqa: S608 - assembled from constants
 
 

@@ -88,15 +88,18 @@ def tell(words: Words, ids: Sequence[int], path: Path, steps: Sequence[Step], *,
 
 def _confirmed(words: Words, ids: Sequence[int], step: Step, cause: RootCause) -> Talk[dict[str, list[int]]]:
     """What is confirmed with the naming of a cause (CRIT-5.1), as the entry's detail; of which letters."""
-    alike: dict[str, list[int]] = {}
-    for letter_id, error_class, stage, attempts, budget in (yield Ask(_failed(words), {"ids": words.listed(ids)})):
+    alike: dict[tuple[str, str, int, int], list[int]] = {}
+    for letter_id, *failed in (yield Ask(_failed(words), {"ids": words.listed(ids)})):
+        alike.setdefault((*failed,), []).append(letter_id)
+    said = json.loads(step.detail)
+    details: dict[str, list[int]] = {}
+    for (error_class, stage, attempts, budget), some in alike.items():
         confirmed = {
             "cause": cause.value, "error_class": error_class, "stage": stage, "attempts": attempts, "budget": budget,
             "exhausted": attempts >= budget,
         }  # fmt: skip
-        detail = json.dumps({**json.loads(step.detail), **confirmed}, ensure_ascii=False)
-        alike.setdefault(detail, []).append(letter_id)
-    return alike
+        details[json.dumps({**said, **confirmed}, ensure_ascii=False)] = some
+    return details
 
 
 def told_before(words: Words, ids: Sequence[int], steps: Sequence[Step], *, actor: str, now: float) -> Talk[set[int]]:

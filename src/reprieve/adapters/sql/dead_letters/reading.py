@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from reprieve.adapters.sql import views
 from reprieve.adapters.sql.dead_letters.figures import read_stats
@@ -17,8 +17,8 @@ from reprieve.adapters.sql.dead_letters.pages import ROW, letter_row, read_page
 from reprieve.adapters.sql.deliveries.reading import read_unserved
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import (
+    campaign_counts,
     campaign_history,
-    campaign_members,
     campaigns,
     dead_letter_history,
     dead_letters,
@@ -182,19 +182,15 @@ def _history(connection: Connection, letter_id: int) -> Sequence[HistoryEntry]:
     ]
 
 
-def _members(connection: Connection, ids: Sequence[int]) -> Mapping[int, Mapping[tuple[int | None, str], int]]:
+def _members(connection: Connection, ids: Sequence[int]) -> Mapping[int, Mapping[tuple[int, str], int]]:
     """By campaign: how many members of which wave are in which state."""
-    of_campaigns = campaign_members.c.campaign_id.in_(ids)
-    key = (campaign_members.c.campaign_id, campaign_members.c.wave, campaign_members.c.state)
-    found: defaultdict[int, dict[tuple[int | None, str], int]] = defaultdict(dict)
-    for campaign_id, wave, state, count in connection.execute(
-        select(*key, func.count()).where(of_campaigns).group_by(*key)
-    ):
-        found[campaign_id][wave, state] = count
+    found: defaultdict[int, dict[tuple[int, str], int]] = defaultdict(dict)
+    for row in connection.execute(select(campaign_counts).where(campaign_counts.c.campaign_id.in_(ids))):
+        found[row.campaign_id][row.wave, row.state] = row.members
     return found
 
 
-def _campaign(row: Any, members: Mapping[tuple[int | None, str], int]) -> CampaignRow:  # noqa: ANN401 - a row of the table
+def _campaign(row: Any, members: Mapping[tuple[int, str], int]) -> CampaignRow:  # noqa: ANN401 - a row of the table
     return CampaignRow(
         campaign_id=row.id,
         state=CampaignState(row.state),
@@ -216,5 +212,5 @@ def _campaign(row: Any, members: Mapping[tuple[int | None, str], int]) -> Campai
     )
 
 
-def _sum(members: Mapping[tuple[int | None, str], int], state: MemberState) -> int:
+def _sum(members: Mapping[tuple[int, str], int], state: MemberState) -> int:
     return sum(count for (_, each), count in members.items() if each == state)

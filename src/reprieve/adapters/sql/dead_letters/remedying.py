@@ -15,7 +15,7 @@ from reprieve.errors import IllegalTransitionError
 from reprieve.ports.intents import Refused, Remedied, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve.adapters.sql.dead_letters.hand import Hand
     from reprieve.adapters.sql.words import Talk, Words
@@ -51,7 +51,7 @@ def look(hand: Hand, ids: Iterable[int]) -> Talk[dict[int, Letter]]:
 
 
 def judge(
-    found: dict[int, Letter], wanted: Iterable[int], steps: Sequence[Step], *, replays: bool = True
+    found: Mapping[int, Letter], wanted: Iterable[int], steps: Sequence[Step], *, replays: bool = True
 ) -> tuple[list[Judged], dict[int, Refused]]:
     """Which letters can take these steps, by the state they are in; why the others cannot."""
     paths: dict[LetterState, Judged | str] = {}
@@ -144,7 +144,7 @@ def settle(hand: Hand, wanted: Settle) -> Talk[int]:
         for letter_id, _, _, campaign_id in ended:
             if campaign_id is not None:
                 members.add(campaign_id, letter_id, member)
-    yield from members.write(words)
+    yield from members.write(words, hand.tally)
     return len(rows)
 
 

@@ -15,7 +15,7 @@ from reprieve.core.lifecycle import JobStatus, LetterEvent, LetterState
 from reprieve.ports.intents import CODEC_JSON, QueueState, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve.adapters.sql.dead_letters.entries import Path
     from reprieve.adapters.sql.dead_letters.hand import Hand
@@ -72,8 +72,7 @@ class Job(NamedTuple):
     finished: list[Finished]
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A letter whose job is run again: from where, and what it forgets."""
 
     letter: Letter
@@ -94,14 +93,14 @@ def replay(hand: Hand, wanted: Replay) -> Talk[Remedied]:
         steps=wanted.steps, actor=wanted.actor, now=wanted.now, restart=wanted.restart, stage=wanted.stage,
         revision=wanted.revision, insists=wanted.insists,
     )  # fmt: skip
-    refused = yield from put_back(hand, [each for each in ids if each not in done], order)
+    new = [each for each in ids if each not in done]
+    refused = yield from put_back(hand, new, order, (yield from look(hand, new)))
     return answer(ids, refused)
 
 
-def put_back(hand: Hand, ids: Sequence[int], order: Order) -> Talk[dict[int, Refused]]:
+def put_back(hand: Hand, ids: Sequence[int], order: Order, found: Mapping[int, Letter]) -> Talk[dict[int, Refused]]:
     """Put the jobs of these letters back into the queue, with fresh budgets; those that were refused."""
     words = hand.words
-    found = yield from look(hand, ids)
     judged, refused = judge(found, ids, order.steps)
     legal = [letter for _, letters in judged for letter in letters]
     jobs = yield from _jobs(words, [letter.job_id for letter in legal], order) if legal else _nothing()
@@ -153,6 +152,8 @@ def _turn(letter: Letter, path: Path, job: Job, order: Order) -> Turn | str:
 
 def _trouble(job: Job, *, outdated: bool) -> str | None:
     """Why a job cannot be run again, wherever it were to begin."""
+    if job.known and job.payload_kept and job.status == JobStatus.DEAD_LETTER and (job.newer is None or outdated):
+        return None
     troubles = (
         (not job.known, f"its job {job.job_id} was pruned"),
         (not job.payload_kept, f"the payload of its job {job.job_id} was erased"),
@@ -216,10 +217,12 @@ def _revise(words: Words, turn: Turn, order: Order, revision: Revision) -> Talk[
 
 
 def _write(words: Words, turns: Sequence[Turn], order: Order, number: int | None) -> Talk[None]:
-    yield Ask(_reopen(words), {"jobs": words.listed(turn.job.job_id for turn in turns)})
-    rows = [(turn.job.job_id, turn.stage, turn.job.fence + 1, QueueState.READY.value) for turn in turns]
-    yield Put(_enqueue(words), rows)
-    yield from resend(words, [turn.job.job_id for turn in turns], actor=order.actor, now=order.now)
+    these = [turn.job.job_id for turn in turns]
+    for stage in dict.fromkeys(turn.stage for turn in turns):
+        alike = words.listed(turn.job.job_id for turn in turns if turn.stage == stage)
+        yield Ask(_enqueue(words), {"jobs": alike, "stage": stage, "state": QueueState.READY.value})
+    yield Ask(_reopen(words), {"jobs": words.listed(these)})
+    yield from resend(words, these, actor=order.actor, now=order.now)
     cause = cause_of(order.steps)
     for path, stage, ids in _alike(turns):
         values = {
@@ -312,13 +315,13 @@ def _reopen(words: Words) -> str:
     return f"DELETE FROM outcomes WHERE job_id {words.among('jobs')}"  # noqa: S608 - constants
 
 
+# Before the outcomes go, which know the last fence.
 @cache
 def _enqueue(words: Words) -> str:
-    given = words.each(job_id="bigint", stage="text", fence="bigint", state="smallint")
     return f"""
     INSERT INTO queue (job_id, pipeline, stage, priority, state, fence)
-    SELECT jobs.id, jobs.pipeline, given.stage, jobs.priority, given.state, given.fence
-    FROM {given} JOIN jobs ON jobs.id = given.job_id
+    SELECT jobs.id, jobs.pipeline, {words.value("stage")}, jobs.priority, {words.value("state", "smallint")}, outcomes.fence + 1
+    FROM outcomes JOIN jobs ON jobs.id = outcomes.job_id WHERE outcomes.job_id {words.among("jobs")} ORDER BY outcomes.job_id
     """  # noqa: S608 - assembled from constants
 
 

@@ -16,6 +16,7 @@ from reprieve.adapters.sql.tables.alerts import alert_notices, alert_sightings, 
 from reprieve.adapters.sql.tables.analysis import analysis_cache, review_history, reviews
 from reprieve.adapters.sql.tables.columns import Moment, metadata
 from reprieve.adapters.sql.tables.dead_letters import (
+    campaign_counts,
     campaign_history,
     campaign_members,
     campaigns,
@@ -48,6 +49,7 @@ __all__ = [
     "alerts",
     "analysis_cache",
     "attempts",
+    "campaign_counts",
     "campaign_history",
     "campaign_members",
     "campaigns",

@@ -23,6 +23,8 @@ from sqlalchemy import (
 from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata
 
 _OPEN = text("state IN ('gathering', 'running', 'paused')")
+_WAITING = text("state = 'waiting'")
+_NOTABLE = text("state IN ('returned', 'failed', 'left_out')")
 
 dead_letters = Table(
     "dead_letters", metadata,
@@ -166,7 +168,17 @@ campaign_members = Table(
     Column("enlisted_as", Text),
     CheckConstraint("state IN ('waiting', 'replaying', 'confirmed', 'returned', 'failed', 'left_out')", name="state_is_known"),
     CheckConstraint("(state = 'waiting') = (wave IS NULL)", name="waiting_for_a_wave"),
-    Index("ix_campaign_members_next", "campaign_id", "state", "place"),
-    Index("ix_campaign_members_wave", "campaign_id", "wave", "state"),
+    Index("ix_campaign_members_next", "campaign_id", "place", postgresql_where=_WAITING, sqlite_where=_WAITING),
+    Index("ix_campaign_members_notable", "campaign_id", "place", postgresql_where=_NOTABLE, sqlite_where=_NOTABLE),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+campaign_counts = Table(
+    "campaign_counts", metadata,
+    Column("campaign_id", BigInteger, primary_key=True),
+    Column("wave", Integer, primary_key=True),
+    Column("state", Text, primary_key=True),
+    Column("members", Integer, nullable=False),
+    CheckConstraint("members >= 0", name="counts_are_counts"),
     sqlite_with_rowid=False,
 )  # fmt: skip

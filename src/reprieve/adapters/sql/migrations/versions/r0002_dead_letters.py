@@ -180,8 +180,21 @@ _TABLES: Final = (
         CONSTRAINT ck_campaign_members_waiting_for_a_wave CHECK ((state = 'waiting') = (wave IS NULL))
     ) {without_rowid}
     """,
-    "CREATE INDEX ix_campaign_members_next ON campaign_members (campaign_id, state, place)",
-    "CREATE INDEX ix_campaign_members_wave ON campaign_members (campaign_id, wave, state)",
+    "CREATE INDEX ix_campaign_members_next ON campaign_members (campaign_id, place) WHERE state = 'waiting'",
+    """
+    CREATE INDEX ix_campaign_members_notable ON campaign_members (campaign_id, place)
+    WHERE state IN ('returned', 'failed', 'left_out')
+    """,
+    """
+    CREATE TABLE campaign_counts (
+        campaign_id BIGINT NOT NULL,
+        wave INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        members INTEGER NOT NULL,
+        CONSTRAINT pk_campaign_counts PRIMARY KEY (campaign_id, wave, state),
+        CONSTRAINT ck_campaign_counts_counts_are_counts CHECK (members >= 0)
+    ) {without_rowid}
+    """,
 )
 
 # The fields of CRIT 8.4 in one place, for those who look with SQL.
