@@ -266,7 +266,8 @@ def _summary(parts: Sequence[Part], opinions: Sequence[Opinion]) -> str:
         return "There is nothing to review: every changed file is binary, generated or too large."
     if len(opinions) == 1:
         return opinions[0].summary[:_LONGEST_SUMMARY]
-    lines, left = [], _LONGEST_SUMMARY
+    lines: list[str] = []
+    left = _LONGEST_SUMMARY
     for part, opinion in zip(parts, opinions, strict=True):
         line = f"{part.name}: {opinion.summary}"
         left -= len(line)
