@@ -232,6 +232,20 @@ def test_what_waits_for_a_replay_is_abandoned_when_its_dead_letter_is_closed(rea
     assert ids(reader.abandoned(limit=9)) == ([1] if state.closed else [])
 
 
+@pytest.mark.parametrize("outcome", ["succeeded", "dead_letter", "cancelled", "skipped"])
+def test_what_a_person_has_put_back_is_due_and_not_abandoned_however_its_job_has_ended(reader, rows, outcome):
+    rows.ended(1, outcome)
+    if outcome == "dead_letter":
+        rows.letter(1, "discarded")
+    rows.queued(2)
+    put(rows, 1, resent=True)
+    put(rows, 2, job_id=2, resent=True)
+    put(rows, 3, resent=True, body=None)
+    put(rows, 4, "failed", resent=True)
+    assert due(reader) == [1, 3]
+    assert ids(reader.abandoned(limit=9)) == [3], "nothing is left of it to send"
+
+
 # --- who was not told
 
 

@@ -59,7 +59,8 @@ class DeliveryReader(Protocol):
 
         Those in sending, uncertain or reconciling whose lease and `not_before` are over; those that claim to be sent
         without evidence; those that are pending though their job has succeeded, or waits for others of its own, unless a
-        replay has put them back: those are sent by their job, or by nobody.
+        replay has put them back: those are sent by their job, or by nobody. Those that a person has put back, however
+        their job has ended.
         """
         ...
 
@@ -68,7 +69,10 @@ class DeliveryReader(Protocol):
         ...
 
     def abandoned(self, *, limit: int) -> Sequence[DeliveryRecord]:
-        """Pending ones whose job was cancelled, skipped or pruned, its dead letter closed, or its replay has done without."""
+        """Pending ones whose job was cancelled, skipped or pruned, its dead letter closed, or its replay has done without.
+
+        None that a person has put back since, unless its body is gone.
+        """
         ...
 
     def unserved(self, job_id: int) -> Mapping[DeliveryStatus, int]:

@@ -354,6 +354,46 @@ def test_what_a_person_gave_up_is_not_sent_by_a_replay_and_only_by_a_person(stor
     assert sender.sent == ["ada", "ada"]
 
 
+async def discarded(here, job):
+    letter = here.app.letters.letter_of(job)
+    await here.app.operations.dead_letters.discard([letter], actor="eve", reason="settled by hand")
+
+
+async def cancelled(here, job):
+    await replay(here, job)
+    await here.app.operations.jobs.cancel(job, actor="eve", reason="a mistake")
+
+
+async def left_open(here, job):
+    pass
+
+
+@pytest.mark.parametrize("ends", [discarded, cancelled, left_open])
+def test_what_a_person_has_sent_again_is_sent_also_where_its_job_is_over(store_url, ends):
+    """Also where that is put off: the sweep that would give it up for its job's sake leaves it alone."""
+    sender = Refusing(reprieve.Permanent("no such person", error_class="RECIPIENT_INVALID"))
+
+    async def main():
+        async with desk(store_url, telling(sender, "stranger")) as here:
+            job = await here.submit()
+            await here.settle()
+            await ends(here, job)
+            await here.settle()
+            ended = here.job(job).status
+            assert (here.row().status, sender.sent) == (FAILED, ["stranger"])
+            sender.error = ConnectionRefusedError("nobody there")
+            await here.app.operations.deliveries.resend(1, actor="eve", reason="the mailbox is back")
+            await here.settle()
+            assert (here.row().status, len(sender.sent)) == (PENDING, 2)
+            sender.error = None
+            here.clock.advance(DAY)
+            await here.settle()
+            assert (here.row().status, here.job(job).status) == (SENT, ended)
+
+    asyncio.run(main())
+    assert len(sender.sent) == 3
+
+
 # --- people, providers, pipelines
 
 

@@ -132,7 +132,8 @@ class Correct:
     """What a person, or the sweep, says about a delivery that nobody is at: CONFIRM, RESEND, GIVE_UP, HOLD or LOOK.
 
     Applies while its fence is the one that was seen, its lease is over and its status allows the event; the fence moves on
-    by one. CONFIRM marks it as notified, with the reason as evidence; RESEND clears what is marked, and `not_before`.
+    by one. CONFIRM marks it as notified, with the reason as evidence; RESEND clears what is marked, and `not_before`,
+    and has it sent also where its job is over.
     """
 
     delivery_id: int

@@ -45,13 +45,14 @@ _ended: Final = outcomes.c.job_id == deliveries.c.job_id
 _ABANDONED: Final = (
     select(deliveries.c.id)
     .join(outcomes, _ended)
-    .where(outcomes.c.status.in_([JobStatus.CANCELLED.value, JobStatus.SKIPPED.value])),
+    .where(outcomes.c.status.in_([JobStatus.CANCELLED.value, JobStatus.SKIPPED.value]), not_(deliveries.c.resent)),
     select(deliveries.c.id)
     .join(dead_letters, dead_letters.c.job_id == deliveries.c.job_id)
     .join(outcomes, _ended)
     .where(
         outcomes.c.status == JobStatus.DEAD_LETTER.value,
         dead_letters.c.state.in_(sorted(state.value for state in CLOSED)),
+        not_(deliveries.c.resent),
     ),
     select(deliveries.c.id)
     .join(outcomes, _ended)
@@ -59,7 +60,10 @@ _ABANDONED: Final = (
     # Pruning and erasing take the body along. To look for each one's job would be to read all jobs.
     select(deliveries.c.id).where(deliveries.c.body.is_(None)),
 )
-"""Whose job was cancelled or skipped; given up; replayed, and has told others; pruned or erased."""
+"""Whose job was cancelled or skipped; given up; replayed, and has told others; pruned or erased.
+
+Not what a person has put back since: a sweep sends that.
+"""
 
 
 class SqlDeliveryReader:
@@ -167,7 +171,7 @@ def _due(now: float, which: ColumnElement[bool]) -> Sequence[Select[Any]]:
     )
     # Two statements, not one with OR: the index is in the order of the time.
     at_any_time, at_its_time = deliveries.c.not_before.is_(None), deliveries.c.not_before <= now
-    succeeded = and_(_ended, outcomes.c.status == JobStatus.SUCCEEDED.value)
+    over = and_(_ended, or_(outcomes.c.status == JobStatus.SUCCEEDED.value, deliveries.c.resent))
     waiting = and_(queue.c.job_id == deliveries.c.job_id, text("queue.state = 3 AND queue.waits_on LIKE 'delivery:%'"))
     pending = and_(
         _PENDING, or_(at_any_time, at_its_time), or_(deliveries.c.reason.is_(None), deliveries.c.reason != REPLAYED)
@@ -176,6 +180,6 @@ def _due(now: float, which: ColumnElement[bool]) -> Sequence[Select[Any]]:
         wanted.where(_UNSETTLED, at_any_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(_UNSETTLED, at_its_time).order_by(deliveries.c.not_before, deliveries.c.id),
         wanted.where(UNPROVEN, or_(at_any_time, at_its_time)).order_by(deliveries.c.id),
-        wanted.join(outcomes, succeeded).where(pending).order_by(deliveries.c.id),
+        wanted.join(outcomes, over).where(pending).order_by(deliveries.c.id),
         wanted.join(queue, waiting).where(pending).order_by(deliveries.c.id),
     )

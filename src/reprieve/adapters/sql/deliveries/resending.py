@@ -41,7 +41,7 @@ def _unserved(words: Words) -> str:
 def _reset(words: Words) -> str:
     return f"""
     UPDATE deliveries SET status = 'pending', fence = fence + 1, notification_id = NULL, notified_at = NULL, evidence = NULL,
-      not_before = NULL, reason = '{REPLAYED}', changed_at = {words.value("now", "moment")}
+      not_before = NULL, resent = false, reason = '{REPLAYED}', changed_at = {words.value("now", "moment")}
     WHERE id {words.among("ids")}
     """  # noqa: S608 - assembled from constants
 

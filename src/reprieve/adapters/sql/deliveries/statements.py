@@ -154,7 +154,7 @@ def correct(g: Given) -> str:
     return f"""
     UPDATE deliveries AS d
     SET status = {after}, fence = d.fence + 1, leased_until = NULL, not_before = NULL, reason = {g["reason"]},
-      changed_at = {g["ended_at"]},
+      changed_at = {g["ended_at"]}, resent = ({g["event"]} = '{DeliveryEvent.RESEND}'),
       notification_id = CASE WHEN NOT {clears} THEN d.notification_id END,
       notified_at = CASE WHEN {confirms} THEN {g["ended_at"]} WHEN NOT {clears} THEN d.notified_at END,
       evidence = CASE WHEN {confirms} THEN {g["reason"]} WHEN NOT {clears} THEN d.evidence END

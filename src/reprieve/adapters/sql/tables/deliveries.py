@@ -44,6 +44,7 @@ deliveries = Table(
     Column("leased_until", Moment),
     Column("not_before", Moment),
     Column("reason", Text),
+    Column("resent", Boolean, nullable=False, server_default=text("false")),
     Column("created_at", Moment, nullable=False),
     Column("changed_at", Moment, nullable=False),
     Column("codec", SmallInteger, nullable=False, server_default=text("1")),

@@ -50,6 +50,7 @@ _TABLES: Final = (
         leased_until {moment},
         not_before {moment},
         reason TEXT,
+        resent BOOLEAN NOT NULL DEFAULT false,
         created_at {moment} NOT NULL,
         changed_at {moment} NOT NULL,
         codec SMALLINT NOT NULL DEFAULT 1,
