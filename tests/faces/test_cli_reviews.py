@@ -76,6 +76,7 @@ def test_a_refused_key_stops_the_batch_with_an_exit_code_of_its_own_and_the_key_
         (("nowhere.txt",), "cannot be read"),
         (("empty.txt",), "there is no URL in it"),
         (("urls.txt", "--schema", "urls.txt"), "is no JSON"),
+        (("urls.txt", "--schema", "nofile.json"), "'nofile.json' cannot be read"),
         (("urls.txt", "--model", "what:is"), "no model is named"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_commit_is_reviewed_in_one_command_and_once(reprieve, tmp_path, shop):
     again = reprieve("review", shop[1][1])
     assert "it was there before" in again
     assert mails(tmp_path) == {"bo@shop.example": ["Review of Carts know their total: 1 finding, high"]}
-    reprieve("review", shop[1][1], "--version", 2)
+    assert "version 2" in reprieve("review", shop[1][1], "--version", 2)
     assert len(mails(tmp_path)["bo@shop.example"]) == 2
 
 
@@ -174,6 +174,62 @@ def test_init_writes_a_file_once_and_doctor_looks_at_everything(reprieve, tmp_pa
         "doctor", code=1, REPRIEVE_REVIEW_MAIL__HOST="127.0.0.1", REPRIEVE_REVIEW_MAIL__PORT="1"
     )
     assert "TO DO    repository" in reprieve("doctor", code=1, REPRIEVE_REVIEW_REPOSITORY=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("NOTIFY__RECIPIENTS", '["nobody"]', "nobody knows how to reach 'nobody'"),
+        ("NOTIFY__RECIPIENTS", '["slack:C1"]', "nobody is set up to reach slack"),
+        ("NOTIFY__RECIPIENTS", '["http://127.0.0.1/x"]', "nobody is set up to reach http"),
+        ("MODEL__PROMPT", "nothere.txt", "'nothere.txt' cannot be read"),
+        ("PARTS", "nomod:f", "'nomod:f' cannot be used"),
+    ],
+)
+def test_doctor_finds_what_a_review_would_stumble_over(reprieve, name, value, why):
+    said = reprieve("doctor", code=1, **{f"REPRIEVE_REVIEW_{name}": value})
+    assert "TO DO    pipeline" in said
+    assert why in said
+
+
+def test_a_variable_that_sets_nothing_is_told(reprieve):
+    said = reprieve("doctor", code=2, REPRIEVE_REVIEW_MODL__NAME="x")
+    assert "REPRIEVE_REVIEW_MODL__NAME sets nothing" in said
+    assert "did you mean 'model'" in said
+
+
+def test_a_key_that_is_missing_is_what_doctor_asks_for(reprieve, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    said = reprieve("doctor", code=1, REPRIEVE_REVIEW_MODEL__NAME="openai:gpt-5-mini")
+    assert "set its key" in said
+    assert "reprieve[local]" not in said
+
+
+HEEDING = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from reprieve.faces.cli import main; main()"
+"""Whoever starts a process in the background may have it ignore Ctrl-C."""
+
+
+def test_ctrl_c_says_that_the_jobs_are_kept_and_how_to_go_on(tmp_path, upstream, shop):
+    upstream.always(503)
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-c", HEEDING, "review", shop[1][1]], cwd=tmp_path, env=environment(tmp_path, upstream, shop),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert any("at llm" in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+    finally:
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "`reprieve serve` goes on with them" in said
+    assert "Traceback" not in said
+
+
+def test_a_replay_of_a_review_says_who_works_on_it(reprieve, upstream, shop):
+    upstream.always(replies.openai.invalid_api_key())
+    reprieve("review", shop[1][1], code=1)
+    said = reprieve("dead", "replay", 1, "--override", "a test")
+    assert "no worker runs: reprieve serve starts one" in said
 
 
 def test_serve_works_on_what_was_submitted_until_it_is_told_to_stop(reprieve, tmp_path, shop, upstream):

