@@ -63,6 +63,10 @@ def test_a_page_has_the_newest_first_and_goes_on_after_its_last(reader, rows):
         ({"recipient": "mailto:2@example.org"}, [2]),
         ({"sender": "slack"}, [6]),
         ({"sender": "slack", "job_id": 7}, []),
+        ({"senders": frozenset({"slack", "fax"})}, [6]),
+        ({"senders": frozenset({"slack"}), "limit": 1}, [6]),
+        ({"senders": frozenset({"mail"}), "limit": 1}, [5]),
+        ({"senders": frozenset()}, []),
     ],
 )
 def test_a_page_holds_only_what_was_asked_for(reader, rows, wanted, found):

@@ -21,6 +21,8 @@ class DeliveryFilter:
     changelist_id: str | None = None
     recipient: str | None = None
     sender: str | None = None
+    senders: frozenset[str] | None = None
+    """Any of these; empty: none."""
     after: int | None = None
     """Older than this id: the cursor, as the newest come first."""
     limit: int = 50

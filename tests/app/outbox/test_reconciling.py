@@ -11,6 +11,7 @@ from desk import by_key, by_look_up, by_nothing, desk, notifying
 from told import BROKE, Told, alerts, telling
 
 import reprieve
+from reprieve.app.outbox.sweeping import Sweep
 from reprieve.core.lifecycle import DeliveryStatus, JobStatus
 from reprieve.senders import Found
 
@@ -407,6 +408,27 @@ def test_one_in_doubt_whose_body_was_erased_is_held(store_url, caplog):
 
 
 # --- an end to it
+
+
+def test_a_sweep_knows_that_more_will_come_however_many_others_are_in_doubt_by_senders_it_does_not_know(store_url):
+    sender, stranger = Told(Found.FOUND, sends=[BROKE], lag=60.0), Told(sends=[BROKE] * 501, lag=60.0)
+    stranger.name = "stranger"
+    crowd = telling(stranger, *[f"r{number}" for number in range(501)], pipeline="crowd")
+
+    async def main():
+        async with desk(store_url, telling(sender, "ada"), crowd) as here:
+            await here.submit()
+            await here.work()
+            await here.submit(subject="cl-2", pipeline=crowd)
+            await here.work()
+            del here.senders["stranger"]
+            sweep = Sweep(here.app.journal, here.app.deliveries, here.senders, clock=here.clock)
+            assert await sweep.has_more(), "ada's is in doubt"
+            here.clock.advance(61)
+            await sweep.once()
+            assert not await sweep.has_more()
+
+    asyncio.run(main())
 
 
 def test_an_optional_recipient_who_cannot_be_reached_after_the_job_is_given_up_at_some_time(store_url):

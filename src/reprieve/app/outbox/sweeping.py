@@ -117,8 +117,8 @@ class Sweep:
 
     async def _is_in_doubt(self) -> bool:
         """Whether something of ours is unsettled that time, or a look-up, will settle."""
-        wanted = DeliveryFilter(statuses=IN_DOUBT, limit=_PAGE)
-        return any(row.sender in self._senders for row in await self._look(self._reader.deliveries, wanted))
+        wanted = DeliveryFilter(statuses=IN_DOUBT, senders=frozenset(self._senders), limit=1)
+        return bool(await self._look(self._reader.deliveries, wanted))
 
     async def _mend_all(self, rows: Sequence[DeliveryRecord]) -> list[DeliveryRecord]:
         """Those of which something was done, as they are now; what is missing is sent if that was known before."""

@@ -83,6 +83,8 @@ class SqlDeliveryReader:
             value = getattr(wanted, name)
             if value is not None:
                 statement = statement.where(deliveries.c[name] == value)
+        if wanted.senders is not None:
+            statement = statement.where(deliveries.c.sender.in_(sorted(wanted.senders)))
         if wanted.statuses:
             statement = statement.where(deliveries.c.status.in_(sorted(wanted.statuses)))
             if DeliveryStatus.SENT not in wanted.statuses:
