@@ -3,11 +3,15 @@
 import asyncio
 import mailbox
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reprieve.review.changes import change_of, repository_at, submit
+from reprieve.review.pipeline import make
+from reprieve.review.settings import load
+from reprieve.senders import Maildir
 from reprieve.testing import inline
 from reprieve.testing.sample import Commit, commit, make_repository
 
@@ -111,3 +115,33 @@ def test_a_change_without_anything_to_read_asks_no_model_and_says_so(reviewing, 
     text = message.get_payload()[0].get_payload(decode=True).decode()
     assert "There is nothing to review" in text
     assert "1 binary, 1 generated" in text
+
+
+class Late(Maildir):
+    """A sender that breaks when a recipient is written down, and not before."""
+
+    broken = False
+
+    def address(self, recipient):
+        if self.broken:
+            raise RuntimeError("no more addresses today")
+        return super().address(recipient)
+
+
+@pytest.mark.spec("REV-3.2")
+def test_everybody_is_written_down_before_anybody_is_told_whoever_tells_them(reviewing, critic, shop):
+    model = critic()
+    _, parts = reviewing(model)
+    late = Late("mail", name="late")
+    ask = model.ask
+
+    async def last(*given, **said):
+        late.broken = True
+        return await ask(*given, **said)
+
+    model.ask = last
+    told = {"recipients": ["mailto:boss@shop.example", "maildir:archive"], "owners": False, "authors": False}
+    parts = replace(parts, routes={"mailto": Maildir("mail"), "maildir": late})
+    (ended,), _ = review(make(load(notify=told), parts), parts, shop, 1)
+    assert (ended.status, ended.job.stage) == ("dead_letter", "notify")
+    assert not Path("mail").exists()

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import reprieve
-from reprieve import Job, Permanent, Pipeline
+from reprieve import Job, Pipeline
 from reprieve.review.asking import Finding, Review, Severity
 from reprieve.review.changes import Change
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import messages_of
 from reprieve.review.parts import critic_of, fetcher_of
-from reprieve.review.recipients import sender_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from reprieve.review.parts import Parts
     from reprieve.review.settings import Settings
-    from reprieve.senders import Message
 
 NAME: Final = "review"
 
@@ -55,29 +50,11 @@ def make(settings: Settings, parts: Parts) -> Pipeline:
 
     @pipeline.stage(idempotent=True, delivers=True)
     async def notify(job: Job[Change], fetch: Diff, llm: Review) -> Told:
-        sent = await _tell(job, messages_of(job.subject, job.version, fetch, llm), parts)
+        messages = messages_of(job.subject, job.version, fetch, llm)
+        went = await reprieve.deliver(job, messages, via=parts.routes)
         return Told(
-            sent=sent, severity=llm.severity, findings=len(llm.findings), dropped=llm.dropped, summary=llm.summary,
+            sent=went.sent, severity=llm.severity, findings=len(llm.findings), dropped=llm.dropped, summary=llm.summary,
             comments=llm.findings, unknown=fetch.unknown,
         )  # fmt: skip
 
     return pipeline
-
-
-async def _tell(job: Job[Change], messages: Sequence[Message], parts: Parts) -> tuple[str, ...]:
-    """Everybody by their own sender; what one cannot do stops no other."""
-    by_sender: dict[str, list[Message]] = {}
-    for message in messages:
-        by_sender.setdefault(sender_of(message.recipient, parts.routes).name, []).append(message)
-    went = await asyncio.gather(
-        *[reprieve.deliver(job, some, via=name) for name, some in by_sender.items()], return_exceptions=True
-    )
-    problems = [each for each in went if isinstance(each, BaseException)]
-    if problems:
-        raise _worst(problems)
-    return tuple(who for each in went if not isinstance(each, BaseException) for who in each.sent)
-
-
-def _worst(problems: Iterable[BaseException]) -> BaseException:
-    """What another try may mend comes first: a job is given up only when nobody is left to be told."""
-    return min(problems, key=lambda each: isinstance(each, Permanent))
