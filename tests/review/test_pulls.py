@@ -76,6 +76,11 @@ def test_an_answer_that_is_no_pull_request_or_too_long_is_refused(api):
     assert caught.value.error_class == "PAYLOAD_TOO_LARGE"
 
 
+def test_a_file_that_is_too_large_is_as_good_as_none_as_it_is_in_a_repository(api):
+    api.next(Reply(200, "# much\n" * 200_000), path="/repos/o/r/contents/CODEOWNERS")
+    assert asyncio.run(Hub(api.url("/").rstrip("/")).file("o/r", BASE, "CODEOWNERS")) is None
+
+
 @pytest.mark.parametrize("text", ["o/r", "o/r#0", "o/../r#1", "o/r#1?x", "-o#1"])
 def test_what_is_no_pull_request_is_refused(text):
     with pytest.raises(reprieve.UsageError):

@@ -59,7 +59,7 @@ class Hub:
         return tuple(dict.fromkeys(address for address in addresses if address))
 
     async def file(self, repository: str, revision: str, path: str) -> str | None:
-        """A file's text at a commit; None where there is none."""
+        """A file's text at a commit; None where there is none, or it is too large."""
         where = f"/repos/{quote(repository)}/contents/{quote(path)}?ref={quote(revision)}"
         try:
             return (await self._get(where, form="raw")).decode("utf-8", "replace")
@@ -67,6 +67,10 @@ class Hub:
             if error.response.status_code == _NOT_FOUND:
                 return None
             raise
+        except Permanent as error:
+            if error.error_class != "PAYLOAD_TOO_LARGE":
+                raise
+            return None
 
     async def _get(self, path: str, *, form: str, most: int = 1 << 20) -> bytes:
         headers = {"Accept": _FORMS[form], "User-Agent": "reprieve", "X-GitHub-Api-Version": "2022-11-28"}
