@@ -122,3 +122,18 @@ def test_a_prompt_of_ones_own_is_read_and_one_that_is_not_there_is_refused(folde
     assert critic_of(load(model={"prompt": "mine.txt"}), parts_of(load()))
     with pytest.raises(UsageError, match="cannot be read"):
         critic_of(load(model={"prompt": "other.txt"}), parts_of(load()))
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"mail": {"host": "mail.example.org", "journal": "j@example.org"}}, "mail.journal_password"),
+        ({"mail": {"host": "mail.example.org", "journal_password": "hunter2-hunter2"}}, "mail.journal"),
+        ({"mail": {"journal": "j@example.org", "journal_password": "hunter2-hunter2"}}, "mail.host"),
+        ({"chaos": 7, "parts": "module:function"}, "chaos"),
+    ],
+)
+def test_what_would_do_nothing_without_something_else_is_refused(said, why):
+    with pytest.raises(UsageError, match=why) as caught:
+        parts_of(load(**said))
+    assert "hunter2" not in str(caught.value)

@@ -61,6 +61,8 @@ class Parts:
 
 def parts_of(settings: Settings) -> Parts:
     """What the settings ask for, as what they name under `parts` leaves it."""
+    if settings.parts is not None and settings.chaos is not None:
+        raise UsageError("chaos puts parts of its own into the pipeline: set either chaos or parts")
     token = settings.github.token
     made = Parts(
         git=Git(settings.folder / "mirrors", trusted=settings.trusted),
@@ -68,7 +70,7 @@ def parts_of(settings: Settings) -> Parts:
         model=model_at(settings.model.name),
         routes=_routes(settings),
     )
-    home = _CHAOS if settings.parts is None and settings.chaos is not None else settings.parts
+    home = _CHAOS if settings.chaos is not None else settings.parts
     return made if home is None else _plugged(home, made, settings)
 
 
@@ -117,6 +119,12 @@ def _routes(settings: Settings) -> dict[str, Sender]:
 
 
 def _mail(mail: MailSettings) -> Sender:
+    if (mail.journal is None) is not (mail.journal_password is None):
+        raise UsageError(
+            "doubts are settled in a journal with mail.journal and mail.journal_password: set both, or none"
+        )
+    if mail.journal is not None and mail.host is None:
+        raise UsageError("mail.journal is for mail that goes through a server: set mail.host, or no journal")
     if mail.host is None:
         return Maildir(mail.folder, sender=mail.sender)
     from reprieve.senders import SMTP, Imap  # noqa: PLC0415 - an extra, only for those who use it
