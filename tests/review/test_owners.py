@@ -5,8 +5,10 @@ import time
 import pytest
 
 from reprieve import UsageError
+from reprieve.review import patterns
+from reprieve.review.diffs import is_generated, lines_of
 from reprieve.review.owners import owners_of, owners_of_all, parse
-from reprieve.review.patterns import matches
+from reprieve.review.patterns import Pattern
 from reprieve.review.recipients import recipients_of, uri_of
 from reprieve.senders import Maildir
 
@@ -65,13 +67,35 @@ def test_the_last_line_that_fits_a_path_says_whose_it_is(path, owners):
     ],
 )
 def test_patterns_fit_what_they_are_documented_to_fit(pattern, fits, not_):
-    assert [path for path in fits + not_ if matches(pattern, path)] == fits
+    assert [path for path in fits + not_ if Pattern(pattern).fits(path)] == fits
 
 
 def test_a_hostile_pattern_takes_no_longer_than_another():
     began = time.monotonic()
-    assert not matches("*a" * 200 + "b", "a" * 5000)
+    assert not Pattern("*a" * 200 + "b").fits("a" * 5000)
     assert time.monotonic() - began < 5
+
+
+def test_a_long_file_is_compiled_once_whatever_the_number_of_paths(monkeypatch):
+    compiled, real = [], patterns.re2.compile
+    monkeypatch.setattr(patterns.re2, "compile", lambda text: compiled.append(text) or real(text))
+    lines = parse("\n".join(f"/d{number}/*.x @a{number}" for number in range(5000)))
+    assert owners_of_all(["d7/a.x", *[f"src/{number}.py" for number in range(9)]], lines) == ("@a7",)
+    assert len(compiled) == 5000
+    compiled.clear()
+    attributes = lines_of("\n".join(f"/d{number}/*.x linguist-generated" for number in range(5000)))
+    assert [is_generated(path, attributes) for path in ("d7/a.x", "b.x", "c.x", "yarn.lock")] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert len(compiled) <= 5000
+
+
+def test_owners_of_very_many_files_are_looked_up_for_as_many_as_can_be_read():
+    lines = parse("*.py @ada\n/last.py @bo\n")
+    assert owners_of_all([*[f"{number}.py" for number in range(100_000)], "last.py"], lines) == ("@ada",)
 
 
 def test_owners_come_once_in_the_order_of_the_files():

@@ -10,19 +10,19 @@ from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
 
 from reprieve import Permanent
-from reprieve.review.patterns import matches
+from reprieve.review.patterns import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from unidiff.patch import PatchedFile
 
-_GENERATED: Final = (
+_GENERATED: Final = tuple(Pattern(each) for each in (
     "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "poetry.lock", "uv.lock", "Pipfile.lock",
     "pdm.lock", "Cargo.lock", "Gemfile.lock", "composer.lock", "go.sum", "flake.lock", "mix.lock", "Package.resolved",
     "*.min.js", "*.min.css", "*.js.map", "*.css.map", "*_pb2.py", "*_pb2_grpc.py", "*.pb.go", "*.generated.*", "*.g.dart",
     "vendor/", "node_modules/", "third_party/", "bower_components/", ".yarn/",
-)  # fmt: skip
+))  # fmt: skip
 """What machines write, by name."""
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)")
 _SHORT: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
@@ -126,7 +126,7 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def _why_not(
-    file: PatchedFile, path: str, lines: tuple[tuple[str, bool], ...], limits: Limits, taken: int
+    file: PatchedFile, path: str, lines: Sequence[tuple[Pattern, bool]], limits: Limits, taken: int
 ) -> str | None:
     if file.is_binary_file:
         return "binary"
@@ -137,13 +137,13 @@ def _why_not(
     return "beyond" if taken >= limits.files else None
 
 
-def is_generated(path: str, lines: Iterable[tuple[str, bool]] = ()) -> bool:
+def is_generated(path: str, lines: Sequence[tuple[Pattern, bool]] = ()) -> bool:
     """Whether machines wrote it: by the last line of .gitattributes that says so or not, else by its name."""
-    said = [generated for pattern, generated in lines if matches(pattern, path)]
-    return said[-1] if said else any(matches(pattern, path) for pattern in _GENERATED)
+    said = next((generated for pattern, generated in reversed(lines) if pattern.fits(path)), None)
+    return any(pattern.fits(path) for pattern in _GENERATED) if said is None else said
 
 
-def lines_of(text: str) -> tuple[tuple[str, bool], ...]:
+def lines_of(text: str) -> tuple[tuple[Pattern, bool], ...]:
     """What .gitattributes says about linguist-generated and linguist-vendored."""
     found = []
     for line in text.splitlines()[:5000]:
@@ -151,7 +151,7 @@ def lines_of(text: str) -> tuple[tuple[str, bool], ...]:
         for word in words if pattern and not pattern.startswith("#") else ():
             name, _, value = word.lstrip("-!").partition("=")
             if name in {"linguist-generated", "linguist-vendored"}:
-                found.append((pattern, not word.startswith(("-", "!")) and value.lower() not in _FALSE))
+                found.append((Pattern(pattern), not word.startswith(("-", "!")) and value.lower() not in _FALSE))
     return tuple(found)
 
 

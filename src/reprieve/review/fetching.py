@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass
 from email.utils import parseaddr
@@ -83,11 +84,11 @@ class Fetcher:
     async def fetch(self, change: Change) -> Diff:
         """The diff and the recipients of a change."""
         found = await self._found(change)
-        parsed = parse(found.text, attributes=found.attributes, limits=self.limits)
+        parsed = await asyncio.to_thread(parse, found.text, attributes=found.attributes, limits=self.limits)
         paths = dict.fromkeys((*found.paths, *parsed.paths))
         concerned: list[str] = []
         if self.concern.owners:
-            concerned += owners.owners_of_all(paths, owners.parse(found.owners))
+            concerned += await asyncio.to_thread(lambda: owners.owners_of_all(paths, owners.parse(found.owners)))
         if self.concern.authors:
             concerned += found.authors
         people = recipients_of(
@@ -141,24 +142,7 @@ class Fetcher:
         said = await self.git.ask(
             folder, *_LINES_OF_A_DIFF, "--no-renames", "--numstat", "-z", change.base, change.head, most=8 << 20
         )
-        lines = lines_of(attributes)
-        paths: list[str] = []
-        kept: list[str] = []
-        binary = generated = beyond = 0
-        for row in said.decode("utf-8", "surrogateescape").split("\0"):
-            added, _, path = (*row.split("\t", 2), "", "")[:3]
-            if not path:
-                continue
-            paths.append(path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-            if added == "-":
-                binary += 1
-            elif is_generated(path, lines):
-                generated += 1
-            elif len(kept) >= self.limits.files:
-                beyond += 1
-            else:
-                kept.append(path)
-        return tuple(paths), kept, LeftOut(binary=binary, generated=generated, beyond=beyond)
+        return await asyncio.to_thread(_sorted_out, said, attributes, self.limits.files)
 
     async def _owners(self, folder: Path, change: Change) -> str:
         """As they were before the change, which may not choose its own readers; of a first commit, as it has them."""
@@ -190,3 +174,25 @@ class Fetcher:
 def _authors_of(patch: str) -> tuple[str, ...]:
     addresses = (parseaddr(line.strip())[1] for line in _FROM.findall(patch))
     return tuple(dict.fromkeys(address for address in addresses if "@" in address))[:_MOST_AUTHORS]
+
+
+def _sorted_out(said: bytes, attributes: str, most: int) -> tuple[tuple[str, ...], list[str], LeftOut]:
+    """What git lists: all paths, those worth a diff, and how many are not."""
+    lines = lines_of(attributes)
+    paths: list[str] = []
+    kept: list[str] = []
+    binary = generated = beyond = 0
+    for row in said.decode("utf-8", "surrogateescape").split("\0"):
+        added, _, path = (*row.split("\t", 2), "", "")[:3]
+        if not path:
+            continue
+        paths.append(path.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+        if added == "-":
+            binary += 1
+        elif is_generated(path, lines):
+            generated += 1
+        elif len(kept) >= most:
+            beyond += 1
+        else:
+            kept.append(path)
+    return tuple(paths), kept, LeftOut(binary=binary, generated=generated, beyond=beyond)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from reprieve.review.patterns import matches
+from reprieve.review.patterns import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 PLACES: Final = (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS")
 """Where it may be; the first one that is there counts."""
 _MOST_LINES: Final = 5000
+_MOST_PATHS: Final = 2000
 _NOT_TAKEN: Final = ("!", "[")
 """What CODEOWNERS does not have of other files of patterns: such a line is passed over."""
 _WORD: Final = re.compile(r"(?:\\.|[^\s\\])+")
@@ -42,9 +44,13 @@ def parse(text: str) -> tuple[Owned, ...]:
 
 def owners_of(path: str, lines: tuple[Owned, ...]) -> tuple[str, ...]:
     """Whose a file is."""
-    return next((line.owners for line in reversed(lines) if matches(line.pattern, path)), ())
+    return owners_of_all((path,), lines)
 
 
 def owners_of_all(paths: Iterable[str], lines: tuple[Owned, ...]) -> tuple[str, ...]:
-    """Everybody who owns one of them, once, in the order in which they come up."""
-    return tuple(dict.fromkeys(owner for path in paths for owner in owners_of(path, lines)))
+    """Everybody who owns one of them, once, in the order in which they come up; of very many paths, of the first ones."""
+    compiled = [(Pattern(line.pattern), line.owners) for line in reversed(lines)]
+    found: dict[str, None] = {}
+    for path in islice(paths, _MOST_PATHS):
+        found |= dict.fromkeys(next((owners for pattern, owners in compiled if pattern.fits(path)), ()))
+    return tuple(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]  # it ships no types
@@ -11,15 +10,18 @@ _LONGEST: Final = 1000
 _NOTHING: Final = r"[^\s\S]"
 
 
-def matches(pattern: str, path: str) -> bool:
-    """Whether a path is the pattern's, by itself or with a folder that it is in."""
-    return bool(_compiled(pattern).fullmatch(path.encode("utf-8", "replace").decode()))
+class Pattern:
+    """One of them, compiled for as many paths as there are."""
 
+    __slots__ = ("_compiled",)
 
-@lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> Any:  # noqa: ANN401 - re2 tells no types
-    pattern = pattern.encode("utf-8", "replace").decode()
-    return re2.compile(_regular(pattern) if 0 < len(pattern) <= _LONGEST else _NOTHING)
+    def __init__(self, text: str) -> None:
+        text = text.encode("utf-8", "replace").decode()
+        self._compiled: Any = re2.compile(_regular(text) if 0 < len(text) <= _LONGEST else _NOTHING)
+
+    def fits(self, path: str) -> bool:
+        """Whether a path is the pattern's, by itself or with a folder that it is in."""
+        return self._compiled.fullmatch(path.encode("utf-8", "replace").decode()) is not None
 
 
 def _regular(pattern: str) -> str:
