@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from reprieve.faces.cli.common import say
+from reprieve.faces.cli.rendering import count
 from reprieve.faces.cli.review import load, reviewed, served
 from reprieve.review.reviewing import Wanted
 from reprieve.testing.sample import make_repository
@@ -40,8 +42,10 @@ def main() -> int:
     given_up = asyncio.run(reviewed(settings, wanted, replays=not given.calm))
     _show_mail(settings.mail.folder)
     say(f"All of it is in {folder}, and took {time.monotonic() - began:.0f} s.")
+    program = shlex.quote(str(Path(sys.executable).with_name("reprieve")))
+    say(f"What is named above is run there: cd {shlex.quote(str(folder))} && {program} jobs list")
     if not given.once:
-        say("Now it serves until Ctrl-C; in another terminal, in that folder: reprieve review HEAD --repository shop")
+        say(f"Now it serves until Ctrl-C; in another terminal, in that folder: {program} review HEAD --repository shop")
         asyncio.run(served(settings))
     return int(given_up)
 
@@ -59,7 +63,7 @@ def _cleared(folder: Path) -> Path:
 
 def _show_mail(folder: Path) -> None:
     for box in sorted(folder.iterdir()) if folder.exists() else ():
-        say(f"  {box.name} has {len(list((box / 'new').iterdir()))} messages: {box}/new")
+        say(f"  {box.name} has {count(len(list((box / 'new').iterdir())), 'message')}: {box}/new")
 
 
 if __name__ == "__main__":

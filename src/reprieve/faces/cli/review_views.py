@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
 from rich.live import Live
@@ -51,6 +52,8 @@ class Watching:
         self._app, self._asked, self._settings = app, asked, settings
         self._began = time.monotonic()
         self._replayed: list[int] = []
+        self._doubted = 0
+        """Deliveries that were in doubt, and settled by asking the provider."""
 
     async def through(self, pipeline: Pipeline) -> None:
         """Work, and show how it goes, until none of them would go on by itself."""
@@ -123,6 +126,7 @@ class Watching:
         review = "" if told is None else f"{told.severity}, {count(told.findings, 'finding')}"
         rows = await self._app.operations.deliveries.list(DeliveryFilter(job_id=found.job.job_id))
         sent = [row for row in rows if row.notified_at is not None]
+        self._doubted += sum(1 for row in sent if row.evidence is not None)
         return (
             str(found.job.job_id), asked.change.title or asked.change.changelist_id, status(found.job.status), review,
             f"{len(sent)} of {len(rows)}" if rows else "", str(len(found.attempts) or ""),
@@ -136,10 +140,13 @@ class Watching:
         examples = {(each.stage, each.error_class): each.message for each in attempts}
         say(f"What failed, {count(len(attempts), 'time')}:")
         for (stage, error_class, decision), number in sorted(kinds.items()):
-            why = plain(examples[stage, error_class])[:_LONGEST_WHY]
+            why = shorten(plain(examples[stage, error_class]), _LONGEST_WHY, placeholder=" ...")
             say(f"  {number} x {error_class} at {stage}, {'retried' if decision == 'retry' else decision}: {why}")
 
     async def _say_what_is_left(self, found: Sequence[JobDetail]) -> None:
+        if self._doubted:
+            doubted = "1 delivery was" if self._doubted == 1 else f"{self._doubted} deliveries were"
+            say(f"In doubt: {doubted} broken off half-way, and looked up before anything was sent again.")
         if self._replayed:
             say(
                 f"Replayed and closed: {count(len(self._replayed), 'dead letter')}; `reprieve dead show {self._replayed[0]}` has the history."
