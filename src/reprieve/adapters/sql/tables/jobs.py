@@ -121,7 +121,7 @@ checkpoints = Table(
     Column("result_type", Text, nullable=False),
     Column("codec", SmallInteger, nullable=False, server_default=text("1")),
     Column("result", LargeBinary),
-    Index("ix_checkpoints_retried", "finished_at", postgresql_where=text("attempt > 1"), sqlite_where=text("attempt > 1")),
+    Index("ix_checkpoints_retried", "finished_at", "attempt", postgresql_where=text("attempt > 1"), sqlite_where=text("attempt > 1")),
     sqlite_with_rowid=False,
 )  # fmt: skip
 

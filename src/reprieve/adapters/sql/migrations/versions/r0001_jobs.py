@@ -143,7 +143,7 @@ _TABLES: Final = (
         CONSTRAINT pk_checkpoints PRIMARY KEY (job_id, stage)
     ) {without_rowid}
     """,
-    "CREATE INDEX ix_checkpoints_retried ON checkpoints (finished_at) WHERE attempt > 1",
+    "CREATE INDEX ix_checkpoints_retried ON checkpoints (finished_at, attempt) WHERE attempt > 1",
     """
     CREATE TABLE memos (
         job_id BIGINT NOT NULL,
