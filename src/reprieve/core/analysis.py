@@ -7,7 +7,7 @@ import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from reprieve.core.failure import Category, ErrorClass
+from reprieve.core.failure import Category, ErrorClass, Severity
 from reprieve.errors import IllegalTransitionError
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ _OF_CATEGORIES: Final[Mapping[str, str]] = {
     Category.POLICY: "invalid_request_error",
 }
 _BAD_KEYS: Final = frozenset({"invalid_api_key", "api_key_invalid"})
+_OF_CREDENTIALS: Final = frozenset({"authentication_error", "invalid_api_key"})
 
 
 def error_type_of(failure: Failure) -> str:
@@ -197,6 +198,11 @@ def error_type_of(failure: Failure) -> str:
         return "invalid_api_key"
     known = _ERROR_TYPES.get(failure.error_class) or _OF_CATEGORIES.get(failure.category)
     return failure.error_class.lower() if known is None else known
+
+
+def stops_all(failure: Failure) -> bool:
+    """Whether every other signature would meet it too: one key asks for all of them (LLM-1.3, LLM-1.4)."""
+    return failure.severity is Severity.FATAL or error_type_of(failure) in _OF_CREDENTIALS
 
 
 def question_of(prompt: str, schema: Mapping[str, object]) -> str:

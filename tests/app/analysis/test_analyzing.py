@@ -11,6 +11,7 @@ import reprieve
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import metadata
 from reprieve.core.analysis import AnalysisStatus
+from reprieve.core.failure import TAXONOMY, Category, ErrorClass
 from reprieve.testing import HangUp, Reply, replies
 
 ACTIVE, SKIPPED, ANALYZED, REVIEW = AnalysisStatus
@@ -238,6 +239,50 @@ def test_the_first_authentication_error_stops_the_batch_and_only_that_signature_
     lab.upstream.always(GOOD)
     again = lab.run(lambda _, analysis: analysis.analyze_many({name: [] for name in names}))
     assert (again.count(ANALYZED), again.count(SKIPPED)) == (39, 1)
+
+
+@pytest.mark.spec("LLM-1.4", "LLM-7.1")
+@pytest.mark.parametrize("kind", [each for each in ErrorClass if TAXONOMY[each].category is Category.AUTH])
+def test_whatever_is_recorded_as_an_authentication_error_stops_the_batch_and_pages(lab, kind):
+    async def batch(app, _):
+        refusing = Refusing(kind)
+        analysis = app.analysis(refusing, prompt="x", schema={"type": "object"}, name="shapes", concurrency=1)
+        return await analysis.analyze_many({f"s{number}": [] for number in range(5)}), refusing.asked
+
+    found, asked = lab.run(batch)
+    assert (found.count(SKIPPED), asked) == (1, 1)
+    assert found.stopped is not None
+    assert found.stopped.startswith("authentication_error: ")
+    (alert,) = alerts_of(lab)
+    assert (alert["level"], alert["source"], alert["error_class"]) == ("page", "shapes", kind)
+
+
+class Refusing:
+    name = "refusing"
+
+    def __init__(self, kind):
+        self.kind, self.asked = kind, 0
+
+    async def ask(self, prompt, *, schema=None, timeout=60.0):  # noqa: ASYNC109 - as the port has it
+        self.asked += 1
+        raise reprieve.Permanent("no", error_class=self.kind)
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.spec("CRIT-1.9")
+def test_a_page_of_an_analysis_stays_open_until_it_has_been_quiet(lab):
+    lab.upstream.always(replies.openai.insufficient_quota())
+
+    async def several(app, analysis):
+        for number in range(3):
+            await analysis.analyze(f"s{number}")
+            await app.operations.alerts.send(actor="ada")
+
+    lab.run(several)
+    (alert,) = alerts_of(lab)
+    assert (alert["level"], alert["count"], alert["resolved_at"]) == ("page", 3, None)
 
 
 def test_an_account_without_money_stops_the_batch_and_skips_nobody(lab):

@@ -6,11 +6,24 @@ Whatever opens an alert is an error or a warning on the logger `reprieve.alerts`
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.profiles import resolve
 from reprieve.app.redaction import redact, redact_exception
-from reprieve.core.alerts import Level, Seen, Verdict, Watch, alarm, at_once, concerns, counting, key_of, weigh_batch
+from reprieve.core.alerts import (
+    Level,
+    Seen,
+    Until,
+    Verdict,
+    Watch,
+    alarm,
+    at_once,
+    concerns,
+    counting,
+    key_of,
+    weigh_batch,
+)
 from reprieve.core.decide import Abort, DeadLetter, Park, Reason
 from reprieve.core.record import writable
 from reprieve.errors import StoreError
@@ -52,7 +65,9 @@ class Alerts:
             watch=Watch.PAGE if watch is Watch.PAUSE else watch, at=await self._now(), source=source,
             stage=stage, error_class=failure.error_class, summary=_line(f"{source}: {failure.error_class}: {failure.message}"),
         )  # fmt: skip
-        await self._at_once(rules, seen)
+        rule = at_once(rules, seen)
+        if rule is not None:
+            await self._raise(until_quiet(alarm(rule, seen)))
         for rule in counting(rules, failure.error_class):
             await self._weigh(rule, seen, sighted=True)
 
@@ -132,6 +147,13 @@ class Alerts:
             say(intent.alarm)
 
 
+def until_quiet(wanted: Alarm) -> Alarm:
+    """Of what leaves no dead letter and pauses no stage, whose absence would end it at once."""
+    if wanted.until in (Until.SETTLED, Until.RESUMED):
+        return replace(wanted, until=Until.QUIET)
+    return wanted
+
+
 def say(wanted: Alarm) -> None:
     """In the log of whoever saw it."""
     ALERTS.log(logging.ERROR if wanted.level is Level.PAGE else logging.WARNING, "%s", wanted.summary)
@@ -169,7 +191,9 @@ def alarms_of(profile: Profile, pipeline: str, job_id: int, decision: Decision, 
     paused = ", and the stage is paused" if watch is Watch.PAUSE else ""
     seen = seen_of(attempt, pipeline, watch, f"{attempt.error_class}, job {job_id} {became} ({attempt.reason}){paused}: {attempt.message}")  # fmt: skip
     rule = at_once(profile.alerts, seen)
-    alarms = () if rule is None else (alarm(rule, seen),)
+    alarms: tuple[Alarm, ...] = () if rule is None else (alarm(rule, seen),)
+    if isinstance(decision, Park) and watch is not Watch.PAUSE:
+        alarms = tuple(until_quiet(each) for each in alarms)
     if isinstance(decision, Park) or attempt.error_retryable:
         return alarms
     again = Seen(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reprieve.app.guarding import guarded
 from reprieve.app.judging import classify
 from reprieve.app.material import material_of
-from reprieve.core.analysis import AnalysisStatus, error_type_of
+from reprieve.core.analysis import AnalysisStatus, error_type_of, stops_all
 from reprieve.core.decide import Abort, DeadLetter, History, Park, RetryAt, decide
 from reprieve.core.failure import Category
 from reprieve.core.policy import ParkState
@@ -124,7 +124,7 @@ class Asker:
                 retry_after, until = decision.at, decision.at + self.lease
             case Park(state=ParkState.NEEDS_REVIEW):
                 status = AnalysisStatus.NEEDS_REVIEW
-            case Park(halts=True) if halt.why is not None:
+            case Park() if stops_all(failure) and halt.why is not None:
                 pass  # the first one has stopped the batch; this one was only on its way
             case Park():
                 status = AnalysisStatus.SKIPPED
@@ -135,7 +135,7 @@ class Asker:
                 status = AnalysisStatus.SKIPPED
             case Abort():
                 pass  # every other signature would meet it too
-        if isinstance(decision, Abort) or (isinstance(decision, Park) and decision.halts):
+        if isinstance(decision, Abort) or (isinstance(decision, Park) and stops_all(failure)):
             halt.why = halt.why or f"{error_type_of(failure)}: {failure.message}"
         return Fault(
             signature=row.signature, fence=row.fence, status=status, error_type=error_type_of(failure),
