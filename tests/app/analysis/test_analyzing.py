@@ -12,6 +12,7 @@ from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import metadata
 from reprieve.core.analysis import AnalysisStatus
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass
+from reprieve.models import Reply as ModelReply
 from reprieve.testing import HangUp, Reply, replies
 
 ACTIVE, SKIPPED, ANALYZED, REVIEW = AnalysisStatus
@@ -194,6 +195,27 @@ def test_nothing_secret_of_a_failure_is_written(lab):
     found = lab.analyze("a")
     assert found.error_reason
     assert planted not in found.error_reason
+
+
+@pytest.mark.parametrize(
+    "said", ["m\ud800", "m\0", "m\x1b[31m", "m sk-" + "live-" + "0123456789abcdefghij", "m" * 100_000]
+)
+def test_whatever_a_provider_calls_its_model_is_kept_short_clean_and_without_secrets(lab, said):
+    class Naming:
+        name = "naming"
+
+        async def ask(self, prompt, *, schema=None, timeout=60.0):  # noqa: ASYNC109 - as the port has it
+            return ModelReply(text='{"kind": "article"}', model=said)
+
+        async def close(self):
+            pass
+
+    found = lab.run(lambda app, _: app.analysis(Naming(), prompt="x", schema={"type": "object"}).analyze("a"))
+    assert found.status is ANALYZED
+    assert found.model.startswith("m")
+    assert len(found.model) <= 200
+    assert "sk-live" not in found.model
+    assert "\x1b" not in found.model
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

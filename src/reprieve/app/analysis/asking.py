@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 from reprieve.app.guarding import guarded
 from reprieve.app.judging import classify
 from reprieve.app.material import material_of
+from reprieve.app.redaction import redact
 from reprieve.core.analysis import AnalysisStatus, error_type_of, stops_all
 from reprieve.core.decide import Abort, DeadLetter, History, Park, RetryAt, decide
 from reprieve.core.failure import Category
 from reprieve.core.policy import ParkState
+from reprieve.core.record import writable
 from reprieve.errors import StoreUnavailableError
 from reprieve.ports.intents import Conclude, Fault, LetGo, Written
 
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("reprieve.analysis")
 _MARGIN: Final = 30.0
 """Seconds by which a lease outlasts the two calls that a guarded question takes at most; never more than one of those."""
+
+
+_LONGEST_NAME: Final = 200
+"""Characters of a model's name that are kept: the provider says it, and may say anything."""
 
 
 class Halt:
@@ -97,7 +103,7 @@ class Asker:
     async def _concluded(self, row: AnalysisRow, value: object, reply: Any) -> bool:  # noqa: ANN401 - a Reply
         conclude = Conclude(
             signature=row.signature, fence=row.fence, answer=self.question.written(value, reply.text),
-            model=reply.model or self.model.name, now=self.time.now(),
+            model=writable(redact(reply.model or self.model.name))[:_LONGEST_NAME], now=self.time.now(),
         )  # fmt: skip
         return await self.journal.ask(conclude) is Written.APPLIED
 
