@@ -1,6 +1,7 @@
 """`reprieve reviews` and `reprieve analyze`, for people and for scripts."""
 
 import json
+import shlex
 
 import pytest
 
@@ -144,6 +145,19 @@ def test_a_skipped_signature_is_reset_and_one_that_is_not_skipped_is_told(waitin
     done = waiting("reviews", "reset", "shop.example/items/N", "blog.example/DATE/hello", "--reason", "back")
     assert (done.code, "1 signature will be asked again" in done.out) == (1, True)
     assert analyze().code == 0
+
+
+def test_the_next_page_of_signatures_is_asked_for_in_words_that_a_shell_takes_as_one(
+    analyze, command, flaky_http, tmp_path
+):
+    flaky_http.always(fine())
+    analyze()
+    (tmp_path / "urls.txt").write_text("https://a.example/it's;ls\n")
+    analyze()
+    (found,) = command("reviews", "signatures", "-n", 1, "--json").json
+    assert "'" in found["url_signature"]
+    more = command("reviews", "signatures", "-n", 1).out.splitlines()[-1]
+    assert shlex.split(more) == ["more:", "--after", found["url_signature"]]
 
 
 def test_what_is_private_in_samples_and_answers_is_shown_only_where_it_is_asked_for(analyze, command, flaky_http):

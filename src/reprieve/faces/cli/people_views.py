@@ -97,7 +97,7 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
         for error in answer.get("errors", ()):
             say(f"  wrong: {plain(str(error))}")
     if detail.schema is not None:
-        say(f"schema: {json.dumps(found['schema'], ensure_ascii=False)}")
+        say(f"schema: {plain(json.dumps(found['schema'], ensure_ascii=False))}")
     screen.print(
         table(
             ("when", "who", "what", "note"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -29,7 +30,7 @@ from reprieve.faces.cli.common import (
     say_json,
 )
 from reprieve.faces.cli.people_views import plain_detail, review_table, say_detail, signature_table
-from reprieve.faces.cli.rendering import console, count
+from reprieve.faces.cli.rendering import console, count, plain
 from reprieve.ports.reviews import ReviewFilter
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def signatures(
     else:
         console().print(signature_table(found, time.time()))
         if len(found) == limit:
-            say(f"more: --after '{found[-1].url_signature}'")
+            say(f"more: --after {shlex.quote(plain(found[-1].url_signature))}")
 
 
 @app.command()
