@@ -354,6 +354,34 @@ def test_what_a_person_gave_up_is_not_sent_by_a_replay_and_only_by_a_person(stor
     assert sender.sent == ["ada", "ada"]
 
 
+@pytest.mark.parametrize("first_ends", ["open", "discarded"])
+def test_the_replay_of_a_job_serves_who_is_missing_also_where_another_job_was_first_to_tell(store_url, first_ends):
+    sender = Refusing(reprieve.Permanent("no such person", error_class="RECIPIENT_INVALID"))
+    first, second = telling(sender, "stranger"), telling(sender, "stranger", pipeline="copies")
+
+    async def main():
+        async with desk(store_url, first, second) as here:
+            job = await here.submit()
+            await here.settle()
+            other = await here.submit(pipeline=second)
+            await here.settle()
+            assert [here.job(each).status for each in (job, other)] == [JobStatus.DEAD_LETTER] * 2
+            assert (here.row().job_id, sender.sent) == (job, ["stranger"])
+            if first_ends == "discarded":
+                await discarded(here, job)
+            sender.error = None
+            await replay(here, other)
+            await here.settle()
+            assert (here.row().status, here.job(other).status) == (SENT, JobStatus.SUCCEEDED)
+            if first_ends == "open":
+                await replay(here, job)
+                await here.settle()
+                assert here.job(job).status is JobStatus.SUCCEEDED
+
+    asyncio.run(main())
+    assert sender.sent == ["stranger"] * 2
+
+
 async def discarded(here, job):
     letter = here.app.letters.letter_of(job)
     await here.app.operations.dead_letters.discard([letter], actor="eve", reason="settled by hand")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from reprieve.adapters.sql.words import Ask
+from reprieve.adapters.sql.words import Ask, Put
 from reprieve.core.delivery import REPLAYED
 
 if TYPE_CHECKING:
@@ -14,9 +14,18 @@ if TYPE_CHECKING:
     from reprieve.adapters.sql.words import Talk, Words
 
 
+_NOT_GIVEN_UP: Final = """
+NOT EXISTS (SELECT 1 FROM delivery_attempts AS a WHERE a.delivery_id = d.id AND a.fence = d.fence AND a.kind = 'give_up')
+"""
+
+
 def resend(words: Words, job_ids: Iterable[int], *, actor: str, now: float) -> Talk[None]:
     """Put the failed deliveries of these jobs back to be sent, if the jobs still have somebody to tell by them."""
-    found = yield Ask(_unserved(words), {"jobs": words.listed(job_ids)})
+    jobs = {"jobs": words.listed(job_ids)}
+    others = yield Ask(_of_others(words), jobs)
+    if others:
+        yield Put(_take_over(words), list({row[0]: row for row in others}.values()))
+    found = yield Ask(_unserved(words), jobs)
     if found:
         yield Ask(_reset(words), {"ids": words.listed(row[0] for row in found), "now": now})
     failed = [row[0] for row in found if row[1] == "failed"]
@@ -32,9 +41,27 @@ def resend(words: Words, job_ids: Iterable[int], *, actor: str, now: float) -> T
 def _unserved(words: Words) -> str:
     return f"""
     SELECT id, status FROM deliveries AS d WHERE job_id {words.among("jobs")} AND status || '' IN ('failed', 'pending')
-      AND NOT EXISTS (SELECT 1 FROM delivery_attempts AS a WHERE a.delivery_id = d.id AND a.fence = d.fence AND a.kind = 'give_up')
+      AND {_NOT_GIVEN_UP}
     ORDER BY id {words.lock("FOR UPDATE SKIP LOCKED")}
     """  # noqa: S608 - assembled from constants
+
+
+# A recipient of a version has one row, whoever was first to write it: who is replayed for its sake has it from now on, or
+# the end of that other job would decide about it. One by its key, in this order of the tables.
+@cache
+def _of_others(words: Words) -> str:
+    return f"""
+    SELECT d.id, j.id FROM jobs AS j CROSS JOIN deliveries AS d
+    WHERE j.id {words.among("jobs")} AND d.changelist_id = j.subject AND d.review_version = j.version
+      AND d.status || '' = 'failed' AND NOT d.job_id {words.among("jobs")} AND {_NOT_GIVEN_UP}
+    ORDER BY d.id, j.id DESC {words.lock("FOR UPDATE OF d SKIP LOCKED")}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _take_over(words: Words) -> str:
+    given = words.each(id="bigint", job="bigint")
+    return f"UPDATE deliveries SET job_id = given.job FROM {given} WHERE deliveries.id = given.id"  # noqa: S608 - constants
 
 
 @cache
