@@ -1,6 +1,7 @@
 """`reprieve deliveries`: looking, asking providers, and settling by hand what cannot be known."""
 
 import asyncio
+import json
 import sys
 
 import pytest
@@ -136,6 +137,18 @@ def test_one_is_shown_with_all_that_was_tried_what_comes_next_and_no_secret(told
 
 def test_a_message_is_printed_only_for_who_asks_for_it(told):
     assert '"text":"secret plans"' in told("show", 2, "--body").out
+
+
+@pytest.mark.parametrize("options", [["show", 4, "--body"], ["list", "--json"]])
+def test_what_was_written_by_others_commands_no_terminal_and_reaches_a_file_as_it_is(told, monkeypatch, options):
+    odd = "ha\x9b2J\u202e\x7f\U000e0001é"
+    work({"by": "asked", "to": [odd]}, version=2)
+    assert odd in told(*options).out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown = told(*options).out
+    assert "ha\\u009b2J\\u202e\\u007f\\udb40\\udc01é" in shown
+    assert all(each.isprintable() or each == "\n" for each in shown)
+    assert odd in json.dumps(json.loads(shown), ensure_ascii=False)
 
 
 def test_what_was_received_is_confirmed_and_its_job_goes_on(told, command):

@@ -67,7 +67,14 @@ def say(text: str) -> None:
 
 def say_json(value: object) -> None:
     """Print a value for machines."""
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    say_stored(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def say_stored(text: str) -> None:
+    """Print what others wrote as it is; on a terminal, which might obey it, with what cannot be seen as JSON escapes it."""
+    if sys.stdout.isatty():
+        text = "".join(each if each.isprintable() or each in "\n\t" else json.dumps(each)[1:-1] for each in text)
+    say(text)
 
 
 def complain(message: str) -> None:

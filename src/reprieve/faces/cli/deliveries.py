@@ -20,6 +20,7 @@ from reprieve.faces.cli.common import (
     operate,
     say,
     say_json,
+    say_stored,
 )
 from reprieve.faces.cli.rendering import console, count, facts, plain, status, table, when
 from reprieve.ports.deliveries import DeliveryFilter
@@ -101,7 +102,7 @@ def show(
     """
     if body:
         frozen = operate(url, lambda operations: operations.deliveries.body(delivery))
-        say("" if frozen is None else frozen.decode("utf-8", "replace"))
+        say_stored("" if frozen is None else frozen.decode("utf-8", "replace"))
         return
     _say_detail(operate(url, lambda operations: operations.deliveries.show(delivery)), as_json=as_json)
 
