@@ -126,10 +126,10 @@ class Orchard:
 
 @pytest.fixture
 def service(store_url, tmp_path, orchard, mail_server, monkeypatch):
+    mail_server.empty()  # which others used before
     made = Orchard(store_url, tmp_path, orchard, mail_server, monkeypatch)
     yield made
     made.end()
-    mail_server.empty()
 
 
 @pytest.mark.spec("REV-9.1", "REV-2.1", "REV-2.2", "REV-5.1", "CRIT-5.4")

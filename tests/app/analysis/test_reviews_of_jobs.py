@@ -178,7 +178,7 @@ def test_erasing_a_subject_takes_what_users_gave_out_of_its_reviews_and_never_of
 
     async def main(app, reviews):
         _, review = await asked(app, pipeline, subject="s", version=1)
-        with pytest.raises(reprieve.UsageError, match="not over yet"):
+        with pytest.raises(reprieve.RefusedError, match="not over yet"):
             await app.operations.jobs.erase("s", actor="bob")
         assert (await reviews.show(review.review_id)).samples is not None
         await reviews.verify(review.review_id, 5, actor="ada", pipelines={"judging": pipeline})
