@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from reprieve.faces.cli import main
+from reprieve.faces.cli.review_views import jobs_hint
 from reprieve.testing import FlakyHTTP, replies
 from reprieve.testing.sample import Commit, make_repository
 
@@ -285,3 +286,11 @@ def test_the_tour_leaves_a_folder_that_is_not_its_own_alone(tmp_path):
     assert done.returncode == 1
     assert "not ours" in done.stderr
     assert Path(tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:pa55@ss@h/db", "postgresql://h/db?password=pa55", "postgresql://h/pa55"]
+)
+def test_the_url_of_a_server_is_not_repeated(url):
+    assert "pa55" not in jobs_hint(url)
+    assert jobs_hint("sqlite:///a.db") == "`reprieve jobs list --url sqlite:///a.db`"

@@ -163,9 +163,14 @@ class Watching:
                 say(f"Waits for a person: job {each.job.job_id} at {each.job.stage}: `reprieve {command}`")
         mail = self._settings.mail
         where = f"in {mail.folder}" if mail.host is None else f"through {mail.host}"
-        say(
-            f"Mail: {where}. Everything else: `reprieve jobs list --url {self._settings.database.partition('@')[2] or self._settings.database}`."
-        )
+        say(f"Mail: {where}. Everything else: {jobs_hint(self._settings.database)}.")
+
+
+def jobs_hint(database: str) -> str:
+    """How to look at all jobs; the URL of a server may hold a password, wherever in it, so it is not repeated."""
+    if database.startswith("sqlite:"):
+        return f"`reprieve jobs list --url {database}`"
+    return "`reprieve jobs list`, with the database of the settings as REPRIEVE_URL"
 
 
 async def _told(asked: Asked, found: JobDetail) -> Told | None:
