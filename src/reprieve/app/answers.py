@@ -136,7 +136,7 @@ def _of_type(declared: Any) -> AnswerSchema[Any]:  # noqa: ANN401 - any annotati
     def parse(text: str) -> object:
         _refuse_constants(text)
         try:
-            return adapter.validate_json(text)
+            return adapter.validate_json(text, strict=True)  # a "5" is no number: the schema that was told says so too
         except ValidationError as error:
             problems = tuple(_of_pydantic(error))
         raise UnfitError(*problems)

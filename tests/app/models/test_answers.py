@@ -162,3 +162,14 @@ def test_the_same_schema_has_the_same_key_whatever_the_order_of_its_parts():
     assert AnswerSchema.of(TypeAdapter(Finding)).key == AnswerSchema.of(Finding).key
     form = AnswerSchema.of(Finding)
     assert AnswerSchema.of(form) is form
+
+
+@pytest.mark.spec("LLM-1.5")
+@pytest.mark.parametrize("text", ['{"n": "5", "b": true}', '{"n": 5, "b": "yes"}'])
+def test_what_the_schema_that_was_told_does_not_allow_is_not_taken_for_something_near(text):
+    class Counted(BaseModel):
+        n: int
+        b: bool
+
+    with pytest.raises(UnfitError):
+        AnswerSchema.of(Counted).read(text)
