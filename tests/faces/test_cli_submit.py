@@ -168,6 +168,6 @@ def test_text_that_is_none_is_told(command, tmp_path):
 
 def test_without_an_app_it_is_asked_for(command, monkeypatch):
     monkeypatch.delenv("REPRIEVE_APP")
-    done = command("submit", "review", "{}")
+    done = command("submit", "orders", "{}")
     assert done.code == 2
     assert "--app module:object" in done.err
