@@ -1,7 +1,7 @@
 """The one way in: what a batch says about dead letters, burials first, the rest in the order of saying.
 
-Whatever is waited for is waited for at the start, always in the same order: stages to be paused, jobs in the queue, campaigns,
-letters, each by its id. New groups come after that, and the counts at the very end. So two batches cannot lock each other out.
+Whatever is waited for is waited for at the start, always in the same order: jobs in the queue, campaigns, letters, each by
+its id. New groups come after that, and the counts at the very end. So two batches cannot lock each other out.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ def apply(words: Words, intents: Sequence[i.LetterIntent], *, again: bool) -> Ta
     burials = [each for each in intents if isinstance(each, i.Bury)]
     others = [each for each in intents if not isinstance(each, i.Bury)]
     tally = Tally()
-    yield from burying.hold_stages(words, burials)
     mine = (yield from burying.hold(words, burials)) if burials else []
     letters = (yield from burying.letters_of(words, mine)) if mine else []
     members = yield from _members(words, others)

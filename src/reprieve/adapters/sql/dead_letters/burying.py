@@ -101,14 +101,6 @@ class Death:
         return Written.ESCALATED if self.event is LetterEvent.RELAPSE else Written.APPLIED
 
 
-def hold_stages(words: Words, burials: Sequence[Bury]) -> Talk[None]:
-    """Keep others from changing the stages that are to be paused: whoever changes a stage has it before any letter."""
-    stages = sorted({(each.letter.pipeline, each.attempt.stage) for each in burials if each.pause})
-    if stages and words.locks:
-        yield Put(_stages(words), stages)
-        yield Ask(_held(words), {"stages": rows_as_json(stages)})
-
-
 def hold(words: Words, burials: Sequence[Bury]) -> Talk[list[Bury]]:
     """Lock the jobs; of the burials, those whose fence is the job's."""
     rows = yield Ask(_standing(words), {"jobs": words.listed(each.job_id for each in burials)})
@@ -245,21 +237,6 @@ def _pause(words: Words, burials: Sequence[Bury]) -> Talk[None]:
 
 
 # --- statements -------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _stages(words: Words) -> str:
-    given = words.each(pipeline="text", stage="text")
-    return f"INSERT INTO stages (pipeline, stage) SELECT pipeline, stage FROM {given} WHERE true ON CONFLICT DO NOTHING"  # noqa: S608 - constants
-
-
-@cache
-def _held(words: Words) -> str:
-    given = words.given("stages", pipeline="text", stage="text")
-    return f"""
-    SELECT 1 FROM stages WHERE (pipeline, stage) IN (SELECT pipeline, stage FROM {given})
-    ORDER BY pipeline, stage {words.lock("FOR UPDATE")}
-    """  # noqa: S608 - assembled from constants
 
 
 @cache
