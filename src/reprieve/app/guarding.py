@@ -115,6 +115,14 @@ def keep_secret(model: Model) -> None:
                 redaction.register_secret(secret, name=f"model {model.name}")
 
 
+def usage_of(error: BaseException) -> Usage | None:
+    """What a question took that came to nothing; None where nothing was answered."""
+    answers = error.material.get("answers") if isinstance(error, Unusable) else None
+    if not isinstance(answers, list) or not answers:
+        return None
+    return sum((Usage.of(each.get("usage")) for each in answers if isinstance(each, dict)), Usage())
+
+
 class _Guard:
     """One guarded question."""
 

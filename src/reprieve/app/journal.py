@@ -32,7 +32,7 @@ LONGEST_APPLY: Final = 15.0
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 2.0
 
-_SIGNS_OF_LIFE: Final = (i.Renew, i.Register, i.Leave, i.Lost)
+_SIGNS_OF_LIFE: Final = (i.Renew, i.Register, i.Leave, i.Lost, i.Prolong)
 _T = TypeVar("_T")
 _WrittenIntent = TypeVar(
     "_WrittenIntent",
@@ -122,7 +122,7 @@ class Journal:
     @overload
     def ask(
         self,
-        intent: i.Register | i.Wake | i.Settle | i.Enlist | i.WakeDelivered,
+        intent: i.Register | i.Wake | i.Settle | i.Enlist | i.WakeDelivered | i.Prolong,
         *,
         patience: float | None = None,
     ) -> Future[int]: ...
@@ -161,6 +161,13 @@ class Journal:
     ) -> Future[list[i.Submitted | i.KeyTaken | i.VersionTooLow]]:
         """The answers to many at once, which are applied together."""
         return self._wait(intents, patience, is_one=False)
+
+    async def ask_together(
+        self, fault: i.Fault, alarms: Sequence[i.Raise | i.Weigh]
+    ) -> tuple[i.Written, Sequence[i.Raised]]:
+        """The answers to an error and to what it raises, which are written in one transaction."""
+        written, *raised = await self._wait((fault, *alarms), None, is_one=False)
+        return written, raised
 
     async def look(self, at: Callable[[], Awaitable[_T]]) -> _T:
         """What a look at the store finds; while the store cannot be reached it is tried again."""

@@ -49,7 +49,7 @@ class AnalysisEvent(StrEnum):
     RESET = "reset"
     """An operator has it asked again."""
     RENEW = "renew"
-    """The question has changed."""
+    """The question has changed, or what fits it."""
 
 
 def _analysis_table() -> dict[tuple[AnalysisStatus, AnalysisEvent], AnalysisStatus]:
@@ -156,13 +156,19 @@ class Standing(StrEnum):
 
 
 def standing(
-    status: AnalysisStatus, *, same_question: bool, by_hand: bool, leased_until: float | None, retry_after: float | None, now: float
+    status: AnalysisStatus, *, same_question: bool, by_hand: bool, leased_until: float | None, retry_after: float | None, now: float,
+    fits: bool = True,
 ) -> Standing:  # fmt: skip
-    """Whether a signature may be asked; what a person has settled stays so, whatever the question (LLM-8.3)."""
+    """Whether a signature may be asked; what a person has settled stays so, whatever the question (LLM-8.3).
+
+    `fits` says whether the model's answer is still one to the question: what checks it may have changed without it.
+    """
     match status:
         case AnalysisStatus.NEEDS_REVIEW:
             return Standing.SETTLED
-        case AnalysisStatus.ANALYZED | AnalysisStatus.SKIPPED:
+        case AnalysisStatus.ANALYZED:
+            return Standing.SETTLED if by_hand or (same_question and fits) else Standing.FREE
+        case AnalysisStatus.SKIPPED:
             return Standing.SETTLED if same_question or by_hand else Standing.FREE
         case AnalysisStatus.ACTIVE:
             if leased_until is not None and now < leased_until:

@@ -138,5 +138,5 @@ class AlertReader(Protocol):
         ...
 
     def has_to_tell(self, now: float, sinks: Sequence[str]) -> bool:
-        """Whether one of these sinks has something to be told now."""
+        """Whether one of these sinks has something to be told now, or is not known yet."""
         ...

@@ -86,6 +86,11 @@ class SignatureView:
     last_error_at: float | None
     retry_after: float | None
     changed_at: float
+    input_tokens: int | None
+    """What all that was asked about it has taken so far, as far as the provider said."""
+    output_tokens: int | None
+    cost: float | None
+    """In US dollars."""
 
 
 class ReviewReader(Protocol):

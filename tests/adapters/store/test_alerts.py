@@ -86,6 +86,14 @@ def test_after_an_unknown_outcome_nothing_is_counted_twice(desk):
     assert row["count"] == 1
 
 
+def test_what_was_sighted_in_an_unknown_outcome_is_sighted_once(desk):
+    for again in (False, True, True):
+        assert desk.do(sighted(), again=again).opened is False
+    assert len(desk.rows("alert_sightings")) == 1
+    desk.do(sighted(NOW + 1), again=True)
+    assert len(desk.rows("alert_sightings")) == 2
+
+
 @pytest.mark.spec("CRIT-1.9", "ORC-1.4")
 def test_a_burial_raises_its_alert_in_the_same_transaction_and_says_that_it_opened_one(desk, say):
     leases = [desk.lease(f"key-{n}") for n in range(3)]
@@ -296,6 +304,26 @@ def test_an_end_is_told_to_those_who_were_told_of_the_alert_and_after_that(desk)
     desk.do(i.Told(notice_id=notice.notice_id, fence=notice.fence, now=NOW + 3))
     (end,) = take(desk, now=NOW + 3)
     assert (end.sink, end.kind, end.resolved_by, end.why, end.alert_id) == ("mail", "resolve", "ann", "mended", 1)
+
+
+def test_what_came_and_went_before_anybody_looked_is_told_with_its_end(desk):
+    assert take(desk, "mail") == (), "known from now on"
+    desk.do(i.Raise(alarm=bug(NOW + 1)))
+    desk.do(i.Resolve(actor="reprieve", why="quiet", now=NOW + 2, alerts=((1, None),)))
+    (notice,) = take(desk, "mail", "slack", now=NOW + 3)
+    assert (notice.sink, notice.kind, notice.resolved_at) == ("mail", "raise", NOW + 2), "slack is new"
+    desk.do(i.Told(notice_id=notice.notice_id, fence=notice.fence, now=NOW + 3))
+    (end,) = take(desk, "mail", "slack", now=NOW + 4)
+    assert (end.sink, end.kind, end.why) == ("mail", "resolve", "quiet")
+    desk.do(i.Told(notice_id=end.notice_id, fence=end.fence, now=NOW + 4))
+    assert take(desk, "mail", "slack", now=NOW + 5) == ()
+
+
+def test_nobody_hears_today_of_what_was_over_the_day_before_yesterday(desk):
+    take(desk, "mail")
+    desk.do(i.Raise(alarm=bug(NOW + 1)))
+    desk.do(i.Resolve(actor="reprieve", why="quiet", now=NOW + 2, alerts=((1, None),)))
+    assert take(desk, "mail", now=NOW + 2 * 86_400) == ()
 
 
 def test_a_sink_that_is_new_hears_of_what_is_open(desk):

@@ -6,6 +6,7 @@ from reprieve.core.analysis import AnalysisStatus
 from reprieve.errors import StoreRefusedError
 from reprieve.ports import intents as i
 from reprieve.ports.intents import Written
+from reprieve.ports.modelling import Usage
 
 NOW = 1_700_000_000.0
 ACTIVE, SKIPPED, ANALYZED, REVIEW = AnalysisStatus
@@ -117,11 +118,47 @@ def test_who_gives_a_lease_back_leaves_the_signature_to_the_next(desk):
     assert desk.do(take("a", owner="them", now=NOW + 1)).mine == {"a"}
 
 
+def test_whoever_still_asks_holds_on_under_the_same_fence_and_nobody_else_does(desk):
+    desk.do(take("a", "b", "c"))
+    desk.do(conclude("b"))
+    desk.do(take("c", owner="them", now=NOW + 60, until=NOW + 120))
+    assert desk.do(i.Prolong(holds=(("a", 1), ("b", 1), ("c", 1), ("d", 1)), until=NOW + 90)) == 1
+    assert (row(desk, "a").leased_until, row(desk, "a").leased_by) == (NOW + 90, "me")
+    assert (row(desk, "b").leased_until, row(desk, "c").leased_until) == (None, NOW + 120)
+    assert desk.do(take("a", owner="them", now=NOW + 89)).mine == frozenset()
+    assert desk.do(take("a", owner="them", now=NOW + 90, until=NOW + 99)).mine == {"a"}
+
+
+def test_a_lease_is_never_made_shorter(desk):
+    desk.do(take("a"))
+    assert desk.do(i.Prolong(holds=(("a", 1),), until=NOW + 5)) == 1
+    assert row(desk, "a").leased_until == NOW + 60
+
+
+def test_an_answer_that_does_not_fit_any_more_is_asked_anew_and_one_that_came_since_is_not(desk):
+    desk.do(take("a", "b"))
+    desk.batch(conclude("a"), conclude("b"))
+    unfit = (("a", 1), ("b", 7))
+    assert desk.do(take("a", "b", now=NOW + 5, unfit=unfit)).mine == {"a"}
+    desk.do(conclude("a", fence=2))
+    assert desk.do(take("a", now=NOW + 9, unfit=unfit)).mine == frozenset()
+
+
+def test_what_asking_took_is_added_up_and_what_nobody_said_is_not_made_up(desk):
+    desk.do(take("a", "b"))
+    desk.do(fault("a", ACTIVE, until=NOW + 99, usage=Usage(input_tokens=10, output_tokens=2)))
+    desk.do(fault("a", ACTIVE, until=NOW + 99, now=NOW + 2))
+    desk.batch(conclude("a", usage=Usage(input_tokens=5, output_tokens=1, cost=0.25), now=NOW + 3), conclude("b"))
+    assert row(desk, "a").usage == Usage(input_tokens=15, output_tokens=3, cost=0.25)
+    assert row(desk, "b").usage == Usage()
+
+
 AGAIN = {
     "take": [take("a", "b")],
     "conclude": [take("a"), conclude("a")],
     "fault": [take("a"), fault("a", ACTIVE, until=NOW + 9)],
     "ask": [take("a"), fault("a", REVIEW)],
+    "prolong": [take("a"), i.Prolong(holds=(("a", 1),), until=NOW + 90)],
     "let go": [take("a"), i.LetGo(signature="a", fence=1, now=NOW + 1)],
     "reset": [take("a"), fault("a", SKIPPED), reset("a")],
 }

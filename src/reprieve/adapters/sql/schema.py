@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from reprieve.adapters.sql.address import Address
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
 """All steps there are, the oldest first; a test compares them with the migrations."""
 REVISION_TABLE: Final = "reprieve_revision"
 """A name of our own: the database may be shared with an application that has Alembic too."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from reprieve.app.profiles import resolve
 from reprieve.app.redaction import redact, redact_exception
 from reprieve.core.alerts import (
+    By,
     Level,
     Seen,
     Until,
@@ -30,7 +31,7 @@ from reprieve.errors import StoreError
 from reprieve.ports.intents import Bury, Raise, Resolve, SetAside, Weigh, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.app.profiles import ProfileLike
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
-    from reprieve.ports.intents import AttemptRecord, Retry
+    from reprieve.ports.intents import AttemptRecord, Raised, Retry
 
 ALERTS: Final = logging.getLogger("reprieve.alerts")
 ACTOR: Final = "reprieve"
@@ -52,24 +53,24 @@ _SPENT: Final = (Reason.BUDGET_SPENT, Reason.DEADLINE)
 class Alerts:
     """The one call for whoever sees something that somebody may have to hear of; never raises, whatever the store does."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, *, opened: Callable[[], None] = lambda: None) -> None:
+        """Take what is called after something was opened."""
+        self._journal, self._opened = journal, opened
 
     async def failed(
         self, failure: Failure, *, source: str, profile: ProfileLike, decision: Decision | None = None, stage: str = ""
     ) -> None:
-        """A failure outside the engine's stages, of a source by that name (LLM-7.1, LLM-7.2): call it once it is written down."""
-        rules = resolve(profile).alerts
-        watch = Watch.FAILURE if decision is None else watch_of(decision)
-        seen = Seen(
-            watch=Watch.PAGE if watch is Watch.PAUSE else watch, at=await self._now(), source=source,
-            stage=stage, error_class=failure.error_class, summary=_line(f"{source}: {failure.error_class}: {failure.message}"),
-        )  # fmt: skip
-        rule = at_once(rules, seen)
-        if rule is not None:
-            await self._raise(until_quiet(alarm(rule, seen)))
-        for rule in counting(rules, failure.error_class):
-            await self._weigh(rule, seen, sighted=True)
+        """A failure outside the engine's stages, of a source by that name (LLM-7.1, LLM-7.2)."""
+        at = await self._now()
+        for each in alarms_of_failure(failure, source=source, profile=resolve(profile), decision=decision, stage=stage, at=at):  # fmt: skip
+            await self._ask(each)
+
+    def told(self, asked: Sequence[Raise | Weigh], raised: Sequence[Raised]) -> None:
+        """Say in the log what was opened with something else that was written."""
+        for intent, answer in zip(asked, raised, strict=True):
+            if answer.opened:
+                say(intent.alarm)
+                self._opened()
 
     async def batch(self, *, source: str, skipped: int, total: int, profile: ProfileLike) -> None:
         """So many of a batch were skipped (LLM-7.3); a batch within bounds ends the alert of the one before."""
@@ -104,7 +105,7 @@ class Alerts:
             seen = seen_of(
                 attempt, pipeline, Watch.FAILURE, f"{attempt.error_class} again and again: {attempt.message}"
             )
-            await self._weigh(rule, seen, sighted=False)
+            await self._ask(weigh_of(rule, seen, sighted=False))
 
     async def _now(self) -> float:
         return await self._journal.look(self._journal.store.now)
@@ -116,20 +117,6 @@ class Alerts:
 
     async def _raise(self, wanted: Alarm) -> None:
         await self._ask(Raise(alarm=wanted))
-
-    async def _weigh(self, rule: Rule, seen: Seen, *, sighted: bool) -> None:
-        if rule.within is None:
-            return
-        in_words = f"more than {rule.more_than} within {rule.within:g} s: {seen.summary}"
-        wanted = alarm(rule, Seen(watch=seen.watch, at=seen.at, source=seen.source, stage=seen.stage, error_class=seen.error_class, summary=in_words))  # fmt: skip
-        by_stage = key_of(rule, seen) != seen.source and not sighted
-        classes = rule.error_classes if rule.by != "class" else (seen.error_class,)
-        await self._ask(
-            Weigh(
-                alarm=wanted, more_than=rule.more_than, within=rule.within, attempts=not sighted,
-                stage=seen.stage if by_stage else None, classes=classes, sighted=sighted,
-            )
-        )  # fmt: skip
 
     async def _ask(self, intent: Raise | Weigh | Resolve) -> None:
         try:
@@ -143,8 +130,35 @@ class Alerts:
             if isinstance(intent, Raise):
                 say(intent.alarm)
             return
-        if raised.opened:
-            say(intent.alarm)
+        self.told([intent], [raised])
+
+
+def alarms_of_failure(
+    failure: Failure, *, source: str, profile: Profile, at: float, decision: Decision | None = None, stage: str = ""
+) -> tuple[Raise | Weigh, ...]:
+    """What a failure outside the engine's stages raises, at once or as one of several: to be written with it."""
+    watch = Watch.FAILURE if decision is None else watch_of(decision)
+    seen = Seen(
+        watch=Watch.PAGE if watch is Watch.PAUSE else watch, at=at, source=source, stage=stage,
+        error_class=failure.error_class, summary=_line(f"{source}: {failure.error_class}: {failure.message}"),
+    )  # fmt: skip
+    rule = at_once(profile.alerts, seen)
+    raised = () if rule is None else (Raise(alarm=until_quiet(alarm(rule, seen))),)
+    several = counting(profile.alerts, failure.error_class)
+    return (*raised, *(weigh_of(each, seen, sighted=True) for each in several))
+
+
+def weigh_of(rule: Rule, seen: Seen, *, sighted: bool) -> Weigh:
+    """Have one of several counted: a failed attempt, or what stands in no table and is sighted."""
+    if rule.within is None:
+        raise TypeError(f"{rule.name} counts nothing")
+    in_words = replace(seen, summary=f"more than {rule.more_than} within {rule.within:g} s: {seen.summary}")
+    by_stage = key_of(rule, seen) != seen.source and not sighted
+    return Weigh(
+        alarm=alarm(rule, in_words), more_than=rule.more_than, within=rule.within, attempts=not sighted,
+        stage=seen.stage if by_stage else None, classes=(seen.error_class,) if rule.by is By.CLASS else rule.error_classes,
+        sighted=sighted,
+    )  # fmt: skip
 
 
 def until_quiet(wanted: Alarm) -> Alarm:

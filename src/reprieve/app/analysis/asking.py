@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve.app.guarding import guarded
+from reprieve.app.alerts.raising import alarms_of_failure
+from reprieve.app.guarding import guarded, usage_of
 from reprieve.app.judging import classify
 from reprieve.app.material import material_of
 from reprieve.app.redaction import redact
@@ -18,12 +19,15 @@ from reprieve.core.policy import ParkState
 from reprieve.core.record import writable
 from reprieve.errors import StoreUnavailableError
 from reprieve.ports.intents import Conclude, Fault, LetGo, Written
+from reprieve.ports.modelling import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reprieve.app.alerts import Alerts
+    from reprieve.app.analysis.holding import Holds
     from reprieve.app.analysis.questions import Question
+    from reprieve.app.guarding import Guarded
     from reprieve.app.journal import Journal
     from reprieve.app.worker.time import StoreTime
     from reprieve.core.decide import Decision
@@ -34,10 +38,6 @@ if TYPE_CHECKING:
     from reprieve.ports.modelling import Model
 
 _LOG: Final = logging.getLogger("reprieve.analysis")
-_MARGIN: Final = 30.0
-"""Seconds by which a lease outlasts the two calls that a guarded question takes at most; never more than one of those."""
-
-
 _LONGEST_NAME: Final = 200
 """Characters of a model's name that are kept: the provider says it, and may say anything."""
 
@@ -64,25 +64,22 @@ class Asker:
     time: StoreTime
     draw: Callable[[], float]
     alerts: Alerts
+    holds: Holds
     source: str
     """By which name alerts know this analysis."""
 
-    @property
-    def lease(self) -> float:
-        """Seconds for which a signature is held at a time."""
-        return 2 * self.timeout + min(self.timeout, _MARGIN)
-
-    async def ask(self, row: AnalysisRow, samples: Sequence[object], halt: Halt) -> bool:
-        """Until something is written down; False where somebody else has taken over meanwhile."""
+    async def ask(self, row: AnalysisRow, samples: Sequence[object], halt: Halt) -> Usage | None:
+        """Until something is written down, and what that took; None where somebody else has taken over meanwhile."""
         try:
-            return await self._until_written(row, samples, halt)
+            with self.holds.held(row):
+                return await self._until_written(row, samples, halt)
         except BaseException:
             # Nobody waits for the answer any more, or nobody could judge what went wrong: the next one may ask at once.
             with suppress(StoreUnavailableError):
                 self.journal.ask(LetGo(signature=row.signature, fence=row.fence, now=self.time.now()))
             raise
 
-    async def _until_written(self, row: AnalysisRow, samples: Sequence[object], halt: Halt) -> bool:
+    async def _until_written(self, row: AnalysisRow, samples: Sequence[object], halt: Halt) -> Usage | None:
         prompt = self.question.about(row.signature, samples)
         attempts, started = 0, self.time.now()
         while True:
@@ -93,33 +90,38 @@ class Asker:
                 )
             except Exception as error:  # noqa: BLE001 - whatever it is, core decides what becomes of it
                 history = History(attempts=attempts, started=started, idempotent=True)
-                wait = await self._failed(row, error, history, halt)
-                if isinstance(wait, bool):
-                    return wait
+                fault, wait = await self._failed(row, error, history, halt)
+                if fault is None or wait is None:
+                    return None if fault is None else fault.usage or Usage()
                 await self.clock.sleep_async(wait)
             else:
-                return await self._concluded(row, answer.value, answer.replies[-1])
+                return answer.usage if await self._concluded(row, answer) else None
 
-    async def _concluded(self, row: AnalysisRow, value: object, reply: Any) -> bool:  # noqa: ANN401 - a Reply
+    async def _concluded(self, row: AnalysisRow, answer: Guarded[Any]) -> bool:
+        reply = answer.replies[-1]
         conclude = Conclude(
-            signature=row.signature, fence=row.fence, answer=self.question.written(value, reply.text),
-            model=writable(redact(reply.model or self.model.name))[:_LONGEST_NAME], now=self.time.now(),
+            signature=row.signature, fence=row.fence, answer=self.question.written(answer.value, reply.text),
+            model=writable(redact(reply.model or self.model.name))[:_LONGEST_NAME], now=self.time.now(), usage=answer.usage,
         )  # fmt: skip
         return await self.journal.ask(conclude) is Written.APPLIED
 
-    async def _failed(self, row: AnalysisRow, error: Exception, history: History, halt: Halt) -> float | bool:
-        """Write it down; seconds until the next try, or whether it was written where there is none."""
+    async def _failed(
+        self, row: AnalysisRow, error: Exception, history: History, halt: Halt
+    ) -> tuple[Fault | None, float | None]:
+        """What was written, None where somebody else has taken over; and seconds until the next try, where there is one."""
         now = self.time.now()
         failure = classify(error, profile=self.profile, stage="analysis", now=now)
         decision = decide(failure, history, self.profile, now=now, draw=self.draw())
         if failure.category == Category.CONFIGURATION and not isinstance(decision, RetryAt):
             raise error  # a bug, or a setting: nothing about this signature
         fault = self._fault(row, error, failure, decision, halt, history, now)
-        written = await self.journal.ask(fault) is Written.APPLIED
+        # It has happened, and somebody may have to hear of it, also where another has taken the signature over.
+        alarms = alarms_of_failure(failure, source=self.source, profile=self.profile, decision=decision, at=now)
+        answer, raised = await self.journal.ask_together(fault, alarms)
         self._log(failure, decision, fault)
-        if written:
-            await self.alerts.failed(failure, source=self.source, profile=self.profile, decision=decision)
-        return decision.delay if written and isinstance(decision, RetryAt) else written
+        self.alerts.told(alarms, raised)
+        wait = decision.delay if isinstance(decision, RetryAt) else None
+        return (fault if answer is Written.APPLIED else None), wait
 
     def _fault(
         self, row: AnalysisRow, error: Exception, failure: Failure, decision: Decision, halt: Halt, history: History, now: float
@@ -127,7 +129,7 @@ class Asker:
         status, retry_after, until = AnalysisStatus.ACTIVE, None, None
         match decision:
             case RetryAt():
-                retry_after, until = decision.at, decision.at + self.lease
+                retry_after, until = decision.at, decision.at + self.holds.lease
             case Park(state=ParkState.NEEDS_REVIEW):
                 status = AnalysisStatus.NEEDS_REVIEW
             case Park() if stops_all(failure) and halt.why is not None:
@@ -146,7 +148,7 @@ class Asker:
         return Fault(
             signature=row.signature, fence=row.fence, status=status, error_type=error_type_of(failure),
             error_reason=failure.message, now=now, retry_after=retry_after, until=until,
-            material=material_of(error) if status is AnalysisStatus.NEEDS_REVIEW else None,
+            material=material_of(error) if status is AnalysisStatus.NEEDS_REVIEW else None, usage=usage_of(error),
         )  # fmt: skip
 
     def _log(self, failure: Failure, decision: Decision, fault: Fault) -> None:

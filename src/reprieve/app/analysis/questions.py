@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from reprieve.app.answers import AnswerSchema, UnfitError
 from reprieve.core import repair
 from reprieve.core.analysis import question_of
-from reprieve.errors import Misfit, UsageError
+from reprieve.errors import UsageError
 from reprieve.ports.modelling import Prompt
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 _PLACES: Final = re.compile(r"\{(signature|samples)\}")
 _LONGEST_SIGNATURE: Final = 2000
+"""Bytes in UTF-8: an index of PostgreSQL takes no more than 2,700."""
 
 
 class Question(Generic[T]):
@@ -56,7 +57,7 @@ class Question(Generic[T]):
         return text.encode()
 
     def kept(self, answer: bytes) -> T:
-        """A cached answer to this very question."""
+        """A cached answer to this very question; `UnfitError` where what checks it has changed since."""
         if self._is_plain:
             from pydantic_core import from_json  # noqa: PLC0415 - as above
 
@@ -66,28 +67,20 @@ class Question(Generic[T]):
                 pass
             else:
                 return value
-        try:
-            return self.form.read(answer.decode())
-        except UnfitError as error:
-            problem = f"the cached answer does not fit ({error}), though neither prompt nor schema have changed"
-        raise Misfit("", f"{problem}: change the prompt to ask anew")
+        return self.form.read(answer.decode())
 
 
 def named(signature: object) -> str:
     """A signature as it is kept, or a refusal."""
     if not isinstance(signature, str) or not signature:
         raise UsageError("a signature is a text that is not empty")
-    if len(signature) > _LONGEST_SIGNATURE or "\0" in signature or not _is_writable(signature):
-        raise UsageError(f"a signature is a text of at most {_LONGEST_SIGNATURE} characters that a database can take")
-    return signature
-
-
-def _is_writable(text: str) -> bool:
     try:
-        text.encode()
+        length = len(signature.encode())
     except UnicodeEncodeError:
-        return False
-    return True
+        length = _LONGEST_SIGNATURE + 1
+    if length > _LONGEST_SIGNATURE or "\0" in signature:
+        raise UsageError(f"a signature is a text of at most {_LONGEST_SIGNATURE} bytes that a database can take")
+    return signature
 
 
 Schema = Any

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from reprieve.core.analysis import AnalysisStatus
+from reprieve.ports.modelling import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,8 @@ class Analyzed(Generic[T]):
     failure_count: int = 0
     retry_after: float | None = None
     """Seconds since the epoch before which it is not asked again; None where nothing is put off."""
+    usage: Usage = field(default_factory=Usage)
+    """What asking about it has taken for this caller, as far as the provider said; nothing where it was known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,11 @@ class Batch(Generic[T]):
     def cached(self) -> int:
         """How many were known before."""
         return sum(result.cached for result in self.results.values())
+
+    @property
+    def usage(self) -> Usage:
+        """What all of it has taken."""
+        return sum((result.usage for result in self.results.values()), Usage())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,13 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from random import random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
 from reprieve.app.alerts import Alerts
 from reprieve.app.analysis.asking import Asker, Halt
+from reprieve.app.analysis.holding import Holds
 from reprieve.app.analysis.looking import MOST, Looker
 from reprieve.app.analysis.questions import Question, named
 from reprieve.app.analysis.results import Analyzed, Batch, Progress
@@ -38,6 +40,8 @@ T = TypeVar("T")
 
 _FIRST_POLL: Final = 0.02
 _LONGEST_POLL: Final = 0.5
+_KNOWN: Final = (Standing.SETTLED, Standing.LATER)
+"""Nobody has to be asked, or may be, for now."""
 _RESYNC: Final = 30.0
 """Seconds after which the store's clock is looked at again."""
 
@@ -53,6 +57,8 @@ class AnalysisOptions(TypedDict, total=False):
     """Seconds for each call of the model."""
     concurrency: int
     """Questions that a batch asks at a time."""
+    lease: float
+    """Seconds after which others may ask what a process was asking that died; one that lives holds on for as long as it asks."""
     name: str
     """By which alerts know it."""
     draw: Callable[[], float]
@@ -74,21 +80,23 @@ class Analysis(Generic[T]):
         profile: ProfileLike = "analysis",
         timeout: float = 60.0,
         concurrency: int = 8,
+        lease: float = 30.0,
         clock: Clock,
         draw: Callable[[], float] = random,
         name: str = "analysis",
+        alerts: Alerts | None = None,
     ) -> None:
         """Check the question at once; nothing is asked yet."""
-        if concurrency < 1 or timeout <= 0:
-            raise UsageError("concurrency is at least 1, and timeout more than 0 seconds")
+        if concurrency < 1 or timeout <= 0 or lease <= 0:
+            raise UsageError("concurrency is at least 1; timeout and lease are more than 0 seconds")
         self._journal, self._clock, self._concurrency = journal, clock, concurrency
         self._question: Question[T] = Question(prompt, schema, system=system, max_tokens=max_tokens)
         self._time, self._synchronized = StoreTime(journal.store, clock), -_RESYNC
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(6)}"
-        self._alerts, self._name = Alerts(journal), name
+        self._alerts, self._name = Alerts(journal) if alerts is None else alerts, name
         self._asker = Asker(
             journal=journal, model=model, question=self._question, profile=resolve(profile), timeout=timeout, clock=clock,
-            time=self._time, draw=draw, alerts=self._alerts, source=name,
+            time=self._time, draw=draw, alerts=self._alerts, holds=Holds(journal, self._time, lease), source=name,
         )  # fmt: skip
         self._looker = Looker(journal)
         self._flights: dict[str, _Flight[T]] = {}
@@ -109,7 +117,9 @@ class Analysis(Generic[T]):
             # Most are known: nothing is set up for them.
             row = await self._looker.one(signature)
             if row is not None and self._stands(row) is Standing.SETTLED:
-                return await self._told(row, cached=True)
+                found = await self._told(row)
+                if found is not None:
+                    return found
         return await self._fly(signature, samples, Halt())
 
     async def analyze_many(
@@ -128,8 +138,8 @@ class Analysis(Generic[T]):
             found = await self._looker.many(part)
             for signature in part:
                 row = found.get(signature)
-                if row is not None and self._stands(row) is not Standing.FREE and not self._is_asked(row):
-                    tally.add(await self._told(row, cached=True))
+                if row is not None and self._stands(row) in _KNOWN and (told := await self._told(row)) is not None:
+                    tally.add(told)
         left = [signature for signature in names if signature not in tally.results]
         halt = Halt()
         queue = iter(left)
@@ -169,23 +179,33 @@ class Analysis(Generic[T]):
         await self._synchronize()
         while True:
             row = await self._looker.one(signature)
-            if row is None or self._stands(row) is Standing.FREE:
-                mine = await self._reserved(signature)
-                if mine is not None and await self._asker.ask(mine, samples, halt):
-                    return await self._told(await self._looker.one(signature) or mine, cached=False)
+            stands = Standing.FREE if row is None else self._stands(row)
+            if stands is Standing.BUSY:
+                await self._clock.sleep_async(pause)
+                pause = min(2 * pause, _LONGEST_POLL)
                 continue
-            if not self._is_asked(row):
-                return await self._told(row, cached=True)
-            await self._clock.sleep_async(pause)
-            pause = min(2 * pause, _LONGEST_POLL)
+            unfit = None
+            if row is not None and stands in _KNOWN:
+                found = await self._told(row)
+                if found is not None:
+                    return found
+                unfit = row.fence
+            mine = await self._reserved(signature, unfit)
+            took = None if mine is None else await self._asker.ask(mine, samples, halt)
+            if took is not None:
+                row = await self._looker.one(signature)
+                found = None if row is None else await self._told(row)
+                if found is not None:
+                    return replace(found, cached=False, usage=took)
 
-    async def _reserved(self, signature: str) -> AnalysisRow | None:
-        """The row, held by this one; None where somebody else was faster."""
+    async def _reserved(self, signature: str, unfit: int | None) -> AnalysisRow | None:
+        """The row, held by this one; None where somebody else was faster. `unfit` is the fence of an answer that does not fit any more."""
         await self._synchronize()
         now = self._time.now()
         wanted = Reserve(
-            signatures=(signature,), question=self.question, owner=self._owner, until=now + self._asker.lease, now=now
-        )
+            signatures=(signature,), question=self.question, owner=self._owner, until=now + self._asker.holds.lease,
+            now=now, unfit=() if unfit is None else ((signature, unfit),),
+        )  # fmt: skip
         answer = await self._journal.ask(wanted)
         return answer.rows[0] if answer.mine else None
 
@@ -200,19 +220,22 @@ class Analysis(Generic[T]):
             leased_until=row.leased_until, retry_after=row.retry_after, now=self._time.now(),
         )  # fmt: skip
 
-    def _is_asked(self, row: AnalysisRow) -> bool:
-        return self._stands(row) is Standing.BUSY
+    async def _told(self, row: AnalysisRow) -> Analyzed[T] | None:
+        """What is known, as it is served; None where it has to be asked anew.
 
-    async def _told(self, row: AnalysisRow, *, cached: bool) -> Analyzed[T]:
-        """What is known, as it is served; a verified answer that does not fit any more goes back to a person."""
+        An answer that does not fit any more goes back to a person where a person verified it, and else to the model: what
+        checks it has changed, though the schema has not.
+        """
         status, value = row.status, None
         if row.answer is not None:
             try:
                 value = self._value(row, row.answer)
             except UnfitError as error:
+                if not row.is_human_verified:
+                    return None
                 status, row = AnalysisStatus.NEEDS_REVIEW, await self._recalled(row, error)
         return Analyzed(
-            signature=row.signature, status=status, value=value, cached=cached, model=row.model, error_type=row.error_type,
+            signature=row.signature, status=status, value=value, cached=True, model=row.model, error_type=row.error_type,
             is_human_verified=row.is_human_verified and status is AnalysisStatus.ANALYZED, error_reason=row.error_reason,
             failure_count=row.failure_count, retry_after=row.retry_after,
         )  # fmt: skip

@@ -31,6 +31,7 @@ from reprieve.ports.intents.analysing import (
     Fault,
     LetGo,
     Material,
+    Prolong,
     Recall,
     Reserve,
     Reserved,
@@ -140,6 +141,7 @@ __all__ = [
     "Prepare",
     "Prepared",
     "Probe",
+    "Prolong",
     "Promote",
     "Promoted",
     "QueueState",
@@ -187,7 +189,7 @@ __all__ = [
 
 LetterIntent = Bury | Remedy | Replay | Settle | Gather | Enlist | Steer | Launch
 DeliveryIntent = Prepare | Begin | End | Correct | WakeDelivered
-AnalysisIntent = Reserve | Conclude | Fault | LetGo | Recall | Reset | Rule
+AnalysisIntent = Reserve | Prolong | Conclude | Fault | LetGo | Recall | Reset | Rule
 AlertIntent = Raise | Weigh | Resolve | Acknowledge | TakeNotices | Told
 JobIntent = Checkpoint | Finish | Retry | Bury | SetAside | Await | Release | Remember | Complete | Stop | Cancel
 StageIntent = Pause | Resume | Hold | Close | Probe | GiveBack
@@ -226,7 +228,7 @@ Answer = (
     | int
     | bool
     | None
-)  # Register, Gather: the id; Probe: granted or not; Wake, Settle, Enlist: how many; Launch: None where it came too late; Pause, Resume, Hold, Close, GiveBack, Leave: whether anything changed; Lost: whether it is lost
+)  # Register, Gather: the id; Probe: granted or not; Wake, Settle, Enlist, Prolong: how many; Launch: None where it came too late; Pause, Resume, Hold, Close, GiveBack, Leave: whether anything changed; Lost: whether it is lost
 
 ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Submit: (Submitted, KeyTaken, VersionTooLow),
@@ -244,7 +246,7 @@ ANSWERS: Final[Mapping[type, type | tuple[type, ...]]] = {
     Resolve: Resolved,
     TakeNotices: NoticesTaken,
     Gather: (int, type(None)),
-    **dict.fromkeys((Register, Wake, Settle, Enlist, WakeDelivered), int),
+    **dict.fromkeys((Register, Wake, Settle, Enlist, WakeDelivered, Prolong), int),
     **dict.fromkeys((Pause, Resume, Hold, Close, Probe, GiveBack, Leave, Lost, Steer, Acknowledge), bool),
     **dict.fromkeys(
         (

@@ -79,9 +79,9 @@ class Acknowledge:
 
 @value
 class TakeNotices:
-    """Make out what these sinks have yet to hear of open alerts, and take what is due, until then.
+    """Make out what these sinks have yet to hear, and take what is due, until then.
 
-    A resolve is due only once its sink has heard of the alert. Whoever takes one that somebody took before and never ended
+    That is every alert that is open, and what has come and gone within a day, since the sink is known. A resolve is due only once its sink has heard of the alert. Whoever takes one that somebody took before and never ended
     has another fence.
     """
 

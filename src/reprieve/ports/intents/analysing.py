@@ -8,6 +8,7 @@ from reprieve.core.value import value
 
 if TYPE_CHECKING:
     from reprieve.core.analysis import AnalysisStatus
+    from reprieve.ports.modelling import Usage
 
 
 @value
@@ -30,6 +31,8 @@ class AnalysisRow:
     leased_by: str | None
     leased_until: float | None
     changed_at: float
+    usage: Usage
+    """What all that was asked about it has taken so far, as far as the provider said."""
 
 
 @value
@@ -53,6 +56,8 @@ class Reserve:
     """Unlike any other who asks."""
     until: float
     now: float
+    unfit: tuple[tuple[str, int], ...] = ()
+    """Signatures with their fences: what the model answered about these does not fit any more, though the question is the same."""
 
 
 @value
@@ -65,6 +70,15 @@ class Reserved:
 
 
 @value
+class Prolong:
+    """Hold signatures for longer, as long as they are still held under their fences; answered by how many are."""
+
+    holds: tuple[tuple[str, int], ...]
+    """Each with its fence."""
+    until: float
+
+
+@value
 class Conclude:
     """The model's answer fits: analyzed."""
 
@@ -73,6 +87,7 @@ class Conclude:
     answer: bytes
     model: str
     now: float
+    usage: Usage | None = None
 
 
 @value
@@ -92,6 +107,8 @@ class Fault:
     """The lease is kept so long: the same one tries again."""
     material: Material | None = None
     """With `needs_review`."""
+    usage: Usage | None = None
+    """Of what was answered, where something was."""
 
 
 @value

@@ -37,7 +37,7 @@ def apply(words: Words, intents: Sequence[i.AlertIntent], *, again: bool) -> Tal
     weighed = sorted((each for each in intents if isinstance(each, i.Weigh)), key=lambda said: (said.alarm.rule, said.alarm.key))  # fmt: skip
     alarms = {id(each): each.alarm for each in intents if isinstance(each, i.Raise)}
     for said in weighed:
-        if (yield from raising.weigh(words, said)):
+        if (yield from raising.weigh(words, said, again=again)):
             alarms[id(said)] = said.alarm
     raised = yield from raising.raise_all(words, alarms.values(), again=again)
     answers: list[i.Answer] = []

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from reprieve.adapters.sql.words import Talk, Words
     from reprieve.ports.intents import Acknowledge, Resolve, TakeNotices, Told
 
+LONG_OVER: Final = 86_400.0
+"""Seconds after which nobody wants to hear any more that something came and went."""
 _OF_NOTICE: Final = ("notice_id", "fence", "sink", "kind", "attempts")
 _MOMENTS: Final = ("first_at", "last_at", "resolved_at")
 
@@ -22,6 +24,11 @@ def take(words: Words, said: TakeNotices) -> Talk[NoticesTaken]:
     """Make out what these sinks have not been told of yet, and take what is due."""
     sinks = rows_as_json([[name] for name in said.sinks])
     yield Ask(_make_out(words), {"sinks": sinks, "now": said.now})
+    rows = yield Ask(_make_out_missed(words), {"sinks": sinks, "now": said.now, "recent": said.now - LONG_OVER})
+    if rows:
+        ended = words.listed(sorted({row[0] for row in rows}))
+        yield Ask(_make_out_ends(words), {"ids": ended, "now": said.now})
+    yield Ask(_know(words), {"sinks": sinks, "now": said.now})
     rows = yield Ask(_due(words), {"sinks": sinks, "now": said.now, "limit": said.limit})
     if not rows:
         return NoticesTaken(notices=())
@@ -88,6 +95,30 @@ def _make_out(words: Words) -> str:
       SELECT 1 FROM alert_notices notice WHERE notice.alert_id = alert.id AND notice.sink = given.sink AND notice.kind = 'raise')
     ORDER BY alert.id, given.sink
     ON CONFLICT DO NOTHING
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _make_out_missed(words: Words) -> str:
+    """What came and went before anybody who tells a sink had looked; a sink that is new does not hear of it."""
+    now = words.value("now", "moment")
+    return f"""
+    INSERT INTO alert_notices (alert_id, sink, kind, not_before, created_at)
+    SELECT alert.id, known.sink, 'raise', {now}, {now} FROM {words.given("sinks", sink="text")}
+    JOIN alert_sinks known ON known.sink = given.sink JOIN alerts alert ON alert.resolved_at > known.since
+    WHERE alert.resolved_at IS NOT NULL AND alert.resolved_at > {words.value("recent", "moment")} AND NOT EXISTS (
+      SELECT 1 FROM alert_notices notice WHERE notice.alert_id = alert.id AND notice.sink = known.sink AND notice.kind = 'raise')
+    ORDER BY alert.id, known.sink
+    ON CONFLICT DO NOTHING RETURNING alert_id
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _know(words: Words) -> str:
+    return f"""
+    INSERT INTO alert_sinks (sink, since)
+    SELECT given.sink, {words.value("now", "moment")} FROM {words.given("sinks", sink="text")} WHERE true ORDER BY given.sink
+    ON CONFLICT (sink) DO NOTHING
     """  # noqa: S608 - assembled from constants
 
 

@@ -60,7 +60,7 @@ def _merged(alarms: Sequence[Alarm]) -> dict[Key, tuple[object, ...]]:
     }  # fmt: skip
 
 
-def weigh(words: Words, said: Weigh) -> Talk[bool]:
+def weigh(words: Words, said: Weigh, *, again: bool) -> Talk[bool]:
     """Whether it is to be raised: it is open already, or too many have come."""
     alarm = said.alarm
     place = {"rule": alarm.rule, "key": alarm.key}
@@ -70,7 +70,9 @@ def weigh(words: Words, said: Weigh) -> Talk[bool]:
             yield Ask(_LOCK, {"place": f"{alarm.rule}/{alarm.key}"})
         around = {**place, "at": alarm.at, "old": alarm.at - said.within}
         yield Ask(_forget(words), {name: around[name] for name in ("rule", "key", "old")})
-        yield Ask(_sight(words), {name: around[name] for name in ("rule", "key", "at")})
+        sight = {name: around[name] for name in ("rule", "key", "at")}
+        if not again or not (yield Ask(_sighted(words), sight)):
+            yield Ask(_sight(words), sight)
     rows = yield Ask(_standing(words), place)
     is_open, resolved_at = rows[0]
     if is_open:
@@ -128,6 +130,14 @@ def _sight(words: Words) -> str:
     return f"""
     INSERT INTO alert_sightings (rule, key, at)
     VALUES ({words.value("rule")}, {words.value("key")}, {words.value("at", "moment")})
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _sighted(words: Words) -> str:
+    return f"""
+    SELECT 1 FROM alert_sightings
+    WHERE rule = {words.value("rule")} AND key = {words.value("key")} AND at = {words.value("at", "moment")} LIMIT 1
     """  # noqa: S608 - assembled from constants
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, select, text
+from sqlalchemy import select, text
 
+from reprieve.adapters.sql.alerts.noticing import LONG_OVER
 from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import (
     alert_notices,
+    alert_sinks,
     alerts,
     dead_letter_counts,
     dead_letter_groups,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 # In the very words of the partial indexes: SQLite uses them only then.
 _OPEN: Final = text("alerts.resolved_at IS NULL")
+_OVER: Final = text("alerts.resolved_at IS NOT NULL")
 _UNTOLD: Final = text("alert_notices.told_at IS NULL")
 _VIEW: Final = tuple(
     alerts.c.id.label(name) if name == "alert_id" else alerts.c[name] for name in AlertView.__slots__
@@ -123,23 +126,23 @@ class SqlAlertReader:
         return self._values(wanted.where(_OPEN, alerts.c.over_when == until.value, *conditions))
 
     def has_to_tell(self, now: float, sinks: Sequence[str]) -> bool:
-        """Whether one of these sinks has something to be told now."""
+        """Whether one of these sinks has something to be told now, or is new."""
         due = select(alert_notices.c.id).where(
             _UNTOLD, alert_notices.c.not_before <= now, alert_notices.c.sink.in_(sinks)
         )
         if self._values(due.limit(1)):
             return True
-        for sink in sinks:
-            heard = select(alert_notices.c.id).where(
-                and_(
-                    alert_notices.c.alert_id == alerts.c.id,
-                    alert_notices.c.sink == sink,
-                    alert_notices.c.kind == "raise",
-                )
-            )
-            if self._values(select(alerts.c.id).where(_OPEN, ~heard.exists()).limit(1)):
-                return True
-        return False
+        known = select(alert_sinks.c.sink, alert_sinks.c.since).where(alert_sinks.c.sink.in_(sinks))
+        since = {row["sink"]: row["since"] for row in self._values(known)}
+        return any(sink not in since or self._has_news(sink, max(since[sink], now - LONG_OVER)) for sink in sinks)
+
+    def _has_news(self, sink: str, since: float) -> bool:
+        """Whether there is an alert that it has not heard of: one that is open, or one that has come and gone since."""
+        heard = select(alert_notices.c.id).where(
+            alert_notices.c.alert_id == alerts.c.id, alert_notices.c.sink == sink, alert_notices.c.kind == "raise"
+        )
+        wanted = (_OPEN,), (_OVER, alerts.c.resolved_at > since)
+        return any(self._values(select(alerts.c.id).where(*each, ~heard.exists()).limit(1)) for each in wanted)
 
     def _values(self, statement: Any) -> Sequence[Mapping[str, Any]]:  # noqa: ANN401 - any selection
         with self._database.transaction() as connection:

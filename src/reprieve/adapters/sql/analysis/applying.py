@@ -46,6 +46,8 @@ def _named(intent: i.AnalysisIntent) -> Sequence[str]:
     """The signatures that an intent may change, as far as it says."""
     if isinstance(intent, i.Rule):
         return ()
+    if isinstance(intent, i.Prolong):
+        return [signature for signature, _ in intent.holds]
     return intent.signatures if isinstance(intent, i.Reserve | i.Reset) else (intent.signature,)
 
 
@@ -54,6 +56,8 @@ def _one(words: Words, intent: i.AnalysisIntent, *, again: bool) -> Talk[Any]:
     match intent:
         case i.Reserve():
             answer = yield from caching.take(words, intent, again=again)
+        case i.Prolong():
+            answer = yield from caching.prolong(words, intent)
         case i.Conclude():
             answer = yield from caching.conclude(words, intent, again=again)
         case i.Fault():

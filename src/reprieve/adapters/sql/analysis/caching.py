@@ -10,6 +10,7 @@ from reprieve.adapters.sql.words import Ask, rows_as_json
 from reprieve.core.analysis import AnalysisStatus, ReviewEvent, Standing, standing
 from reprieve.ports import intents as i
 from reprieve.ports.intents import AnalysisRow, Written
+from reprieve.ports.modelling import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 _MOMENTS: Final = frozenset({"last_error_at", "retry_after", "leased_until", "changed_at"})
 _COLUMNS: Final = (
     "url_signature", "question", "status", "is_human_verified", "answer", "model", "error_type", "error_reason",
-    "failure_count", "last_error_at", "retry_after", "fence", "leased_by", "leased_until", "changed_at",
+    "failure_count", "last_error_at", "retry_after", "fence", "leased_by", "leased_until", "changed_at", "input_tokens",
+    "output_tokens", "cost",
 )  # fmt: skip
 _SAME: Final = 1e-4
 """Seconds within which two moments are the same: PostgreSQL keeps microseconds."""
@@ -28,12 +30,15 @@ _SAME: Final = 1e-4
 def row_of(row: Sequence[Any]) -> AnalysisRow:
     """A row of `read` as a value."""
     signature, question, status, verified, answer, *rest = row
-    model, error_type, error_reason, count, error_at, retry_after, fence, leased_by, leased_until, changed_at = rest
+    model, error_type, error_reason, count, error_at, retry_after, fence, leased_by, leased_until, changed_at, *took = (
+        rest
+    )
     return AnalysisRow(
         signature=signature, question=question, status=AnalysisStatus(status), is_human_verified=bool(verified),
         answer=None if answer is None else bytes(answer), model=model, error_type=error_type, error_reason=error_reason,
         failure_count=count, last_error_at=error_at, retry_after=retry_after, fence=fence, leased_by=leased_by,
         leased_until=leased_until, changed_at=changed_at,
+        usage=Usage(input_tokens=took[0], output_tokens=took[1], cost=took[2]),
     )  # fmt: skip
 
 
@@ -74,7 +79,7 @@ def take(words: Words, wanted: i.Reserve, *, again: bool) -> Talk[i.Reserved]:
     mine = {row.signature for row in found if again and _was_taken(row, wanted)}
     free = [
         row.signature for row in found
-        if row.signature not in mine and _stands(row, wanted.question, wanted.now) is Standing.FREE
+        if row.signature not in mine and _stands(row, wanted) is Standing.FREE
     ]  # fmt: skip
     if free:
         values = {
@@ -93,10 +98,11 @@ def _read(words: Words, signatures: Sequence[str]) -> Talk[list[AnalysisRow]]:
     return [row_of(row) for row in rows]
 
 
-def _stands(row: AnalysisRow, question: str, now: float) -> Standing:
+def _stands(row: AnalysisRow, wanted: i.Reserve) -> Standing:
     return standing(
-        row.status, same_question=row.question == question, by_hand=row.is_human_verified, leased_until=row.leased_until,
-        retry_after=row.retry_after, now=now,
+        row.status, same_question=row.question == wanted.question, by_hand=row.is_human_verified,
+        leased_until=row.leased_until, retry_after=row.retry_after, now=wanted.now,
+        fits=(row.signature, row.fence) not in wanted.unfit,
     )  # fmt: skip
 
 
@@ -106,27 +112,37 @@ def _was_taken(row: AnalysisRow, wanted: i.Reserve) -> bool:
     return same and row.leased_by == wanted.owner and row.question == wanted.question
 
 
+def prolong(words: Words, said: i.Prolong) -> Talk[int]:
+    """Hold those that are still held for longer; a lease that reaches further already is left as it is."""
+    signatures = rows_as_json([signature for signature, _ in said.holds])
+    values = {"signatures": signatures, "holds": rows_as_json(said.holds), "until": said.until}
+    rows = yield Ask(_prolong(words), values)
+    return len(rows)
+
+
+def _taken(usage: Usage | None) -> dict[str, float | None]:
+    return (Usage() if usage is None else usage).as_dict()
+
+
 def conclude(words: Words, said: i.Conclude, *, again: bool) -> Talk[Written]:
     """The answer fits."""
-    values = {
-        "signature": said.signature, "fence": said.fence, "answer": said.answer, "model": said.model, "now": said.now,
-    }  # fmt: skip
+    place = {"signature": said.signature, "fence": said.fence}
+    values = {**place, "answer": said.answer, "model": said.model, "now": said.now, **_taken(said.usage)}
     rows = yield Ask(_conclude(words), values)
     if not rows and again:
-        rows = yield Ask(_concluded(words), values)
+        rows = yield Ask(_concluded(words), place)
     return Written.APPLIED if rows else Written.STALE
 
 
 def fault(words: Words, said: i.Fault, *, again: bool) -> Talk[Written]:
     """One error, and what the signature is after it."""
+    place = {"signature": said.signature, "fence": said.fence, "now": said.now}
+    if again and (yield Ask(_faulted(words), place)):
+        return Written.APPLIED
     values = {
-        "signature": said.signature, "fence": said.fence, "status": said.status.value, "error_type": said.error_type,
-        "error_reason": said.error_reason, "retry_after": said.retry_after, "until": said.until, "now": said.now,
+        **place, "status": said.status.value, "error_type": said.error_type, "error_reason": said.error_reason,
+        "retry_after": said.retry_after, "until": said.until, **_taken(said.usage),
     }  # fmt: skip
-    if again:
-        told = yield Ask(_faulted(words), values)
-        if told:
-            return Written.APPLIED
     rows = yield Ask(_fault(words), values)
     if not rows:
         return Written.STALE
@@ -210,9 +226,32 @@ def _mine(words: Words) -> str:
 
 
 @cache
+def _prolong(words: Words) -> str:
+    until = words.value("until", "moment")
+    return f"""
+    UPDATE analysis_cache SET leased_until = {words.greatest}(leased_until, {until})
+    WHERE url_signature {_among(words)} AND status = 'active' AND leased_by IS NOT NULL AND EXISTS (
+      SELECT 1 FROM {words.given("holds", signature="text", fence="bigint")}
+      WHERE given.signature = analysis_cache.url_signature AND given.fence = analysis_cache.fence)
+    RETURNING url_signature
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _took(words: Words) -> str:
+    """What this took, on top of what there was; where nobody said what it took, nothing is made up."""
+    kinds = {"input_tokens": "bigint", "output_tokens": "bigint", "cost": "float8"}
+    return ", ".join(
+        f"{name} = CASE WHEN {words.value(name, kind)} IS NULL THEN {name} ELSE COALESCE({name}, 0) + {words.value(name, kind)} END"
+        for name, kind in kinds.items()
+    )
+
+
+@cache
 def _conclude(words: Words) -> str:
     return f"""
     UPDATE analysis_cache SET status = 'analyzed', answer = {words.value("answer", "bytea")}, model = {words.value("model")},
+      {_took(words)},
       error_type = NULL, error_reason = NULL, failure_count = 0, last_error_at = NULL, retry_after = NULL, leased_by = NULL,
       leased_until = NULL, changed_at = {words.value("now", "moment")}
     WHERE {_mine(words)} RETURNING url_signature
@@ -231,7 +270,7 @@ def _concluded(words: Words) -> str:
 def _fault(words: Words) -> str:
     kept = f"CASE WHEN {words.value('until', 'moment')} IS NULL THEN NULL ELSE leased_by END"
     return f"""
-    UPDATE analysis_cache SET status = {words.value("status")}, error_type = {words.value("error_type")},
+    UPDATE analysis_cache SET {_took(words)}, status = {words.value("status")}, error_type = {words.value("error_type")},
       error_reason = {words.value("error_reason")}, failure_count = failure_count + 1,
       last_error_at = {words.value("now", "moment")}, retry_after = {words.value("retry_after", "moment")}, leased_by = {kept},
       leased_until = {words.value("until", "moment")}, changed_at = {words.value("now", "moment")}

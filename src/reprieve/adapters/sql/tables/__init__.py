@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reprieve.adapters.sql.tables.alerts import alert_notices, alert_sightings, alerts
+from reprieve.adapters.sql.tables.alerts import alert_notices, alert_sightings, alert_sinks, alerts
 from reprieve.adapters.sql.tables.analysis import analysis_cache, review_history, reviews
 from reprieve.adapters.sql.tables.columns import Moment, metadata
 from reprieve.adapters.sql.tables.dead_letters import (
@@ -46,6 +46,7 @@ __all__ = [
     "Moment",
     "alert_notices",
     "alert_sightings",
+    "alert_sinks",
     "alerts",
     "analysis_cache",
     "attempts",

@@ -1,4 +1,4 @@
-"""Alerts, one open per rule and key; what each sink has to be told of them; and what was sighted that stands nowhere else."""
+"""Alerts, one open per rule and key; what each sink has to be told of them, and since when it is known; what was sighted that stands nowhere else."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from sqlalchemy import (
 from reprieve.adapters.sql.tables.columns import Id, Moment, metadata
 
 _OPEN = text("resolved_at IS NULL")
+_OVER = text("resolved_at IS NOT NULL")
 _UNTOLD = text("told_at IS NULL")
 
 alerts = Table(
@@ -48,6 +49,7 @@ alerts = Table(
     CheckConstraint("(resolved_at IS NULL) = (resolved_by IS NULL)", name="resolved_by_somebody"),
     Index("uq_alerts_open", "rule", "key", unique=True, postgresql_where=_OPEN, sqlite_where=_OPEN),
     Index("ix_alerts_rule", "rule", "key", "id"),
+    Index("ix_alerts_resolved_at", "resolved_at", postgresql_where=_OVER, sqlite_where=_OVER),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -68,6 +70,12 @@ alert_notices = Table(
     CheckConstraint("told_at IS NULL OR attempts > 0", name="told_by_an_attempt"),
     Index("ix_alert_notices_due", "not_before", "id", postgresql_where=_UNTOLD, sqlite_where=_UNTOLD),
     sqlite_autoincrement=True,
+)  # fmt: skip
+
+alert_sinks = Table(
+    "alert_sinks", metadata,
+    Column("sink", Text, primary_key=True),
+    Column("since", Moment, nullable=False),
 )  # fmt: skip
 
 alert_sightings = Table(

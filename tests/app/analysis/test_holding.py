@@ -1,0 +1,150 @@
+"""What is being asked is held for as long as that takes; what was asked is written with all that it raises."""
+
+import asyncio
+import base64
+import os
+from contextlib import suppress
+from typing import Annotated
+
+import pytest
+from pydantic import AfterValidator, BaseModel
+
+import reprieve
+from reprieve.core.analysis import AnalysisStatus
+from reprieve.models import Reply as ModelReply
+from reprieve.models import Usage
+from reprieve.ports import intents as i
+from reprieve.testing import replies
+
+GOOD = replies.openai.completion('{"kind": "article"}')
+BAD = replies.openai.completion('{"kind": "nonsense"}')
+TOKENS = (1, 1)
+"""That the provider says each of these took."""
+
+
+class Slow:
+    """A model that makes its callers wait in line for longer than a call may take, as one on this machine does."""
+
+    name = "slow"
+
+    def __init__(self, seconds):
+        self.seconds, self.asked = seconds, []
+
+    async def ask(self, prompt, *, schema=None, timeout=60.0):  # noqa: ASYNC109 - as the port has it
+        self.asked.append(prompt.turns[0].text)
+        await asyncio.sleep(self.seconds)
+        return ModelReply(text='{"kind": "article"}')
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.spec("LLM-5.1")
+def test_a_model_that_takes_longer_than_a_lease_is_asked_once_whoever_else_wants_to_know(store_url):
+    model = Slow(2.0)
+    question = {"prompt": "{signature}", "schema": {"type": "object"}, "timeout": 0.1, "lease": 0.6}
+
+    async def main():
+        async with reprieve.connect(store_url) as app, reprieve.connect(store_url) as other:
+            first = asyncio.create_task(app.analysis(model, **question).analyze_many({"a": [], "b": []}))
+            while len(model.asked) < 2:  # noqa: ASYNC110 - of another task
+                await asyncio.sleep(0.01)
+            second = await other.analysis(model, **question).analyze_many({"a": [], "b": []})
+            return await first, second
+
+    first, second = asyncio.run(main())
+    assert (first.count(AnalysisStatus.ANALYZED), first.cached) == (2, 0)
+    assert (second.count(AnalysisStatus.ANALYZED), second.cached) == (2, 2)
+    assert sorted(model.asked) == ["a", "b"]
+
+
+def strict(value):
+    if value == "article":
+        raise ValueError("too vague")
+    return value
+
+
+class Before(BaseModel):
+    kind: str
+
+
+class After(BaseModel):
+    kind: Annotated[str, AfterValidator(strict)]
+
+
+After.__name__ = Before.__name__
+
+
+def test_a_cached_answer_that_the_same_schema_does_not_take_any_more_is_asked_anew_and_ends_no_batch(lab):
+    lab.upstream.always(GOOD)
+    lab.run(lambda _, analysis: analysis.analyze_many({"a": [], "b": []}), schema=Before)
+    lab.upstream.always(replies.openai.completion('{"kind": "essay"}'))
+    again = lab.run(lambda _, analysis: analysis.analyze_many({"a": [], "b": [], "c": []}), schema=After)
+    assert {each.value.kind for each in again.results.values()} == {"essay"}
+    assert (again.count(AnalysisStatus.ANALYZED), again.cached) == (3, 0)
+    assert lab.analyze("a", schema=After).cached is True
+    assert len(lab.asked) == 5
+
+
+@pytest.mark.parametrize(
+    ("reply", "number", "rule"),
+    [
+        pytest.param(replies.openai.invalid_api_key(), 1, "authentication", marks=pytest.mark.spec("LLM-7.1")),
+        pytest.param(replies.openai.rate_limit_exceeded("0"), 11, "rate_limits", marks=pytest.mark.spec("LLM-7.2")),
+    ],
+)
+def test_whoever_is_cut_off_after_a_failure_was_written_has_raised_its_alert(lab, reply, number, rule):
+    lab.upstream.always(reply)
+
+    async def main(app, analysis):
+        store, apply, faults = app.journal.store, app.journal.store.apply, 0
+
+        async def until_cut_off(intents, *, again=False):
+            nonlocal faults
+            if faults >= number:
+                raise reprieve.StoreRefusedError("cut off")
+            answers = await apply(intents, again=again)
+            faults += sum(isinstance(each, i.Fault) for each in intents)
+            return answers
+
+        store.apply = until_cut_off
+        with suppress(reprieve.StoreRefusedError):
+            await analysis.analyze_many({f"s{each}": [] for each in range(4)})
+        store.apply = apply
+        assert faults == number
+        return await app.operations.alerts.list()
+
+    (alert,) = lab.run(main, concurrency=1)
+    assert (alert.rule, alert.is_open) == (rule, True)
+
+
+def test_what_asking_took_is_told_to_who_asked_and_added_up_in_the_row(lab):
+    lab.upstream.next(BAD, GOOD)
+    lab.upstream.always(GOOD)
+    asked, known = lab.analyze("a"), lab.analyze("a")
+    assert (asked.usage.input_tokens, asked.usage.output_tokens) == (2 * TOKENS[0], 2 * TOKENS[1])
+    assert known.usage == Usage()
+    again = lab.run(
+        lambda _, analysis: analysis.analyze_many({"a": [], "b": []}), prompt="Another question about {signature}"
+    )
+    assert again.usage == Usage(input_tokens=2 * TOKENS[0], output_tokens=2 * TOKENS[1])
+
+    async def look(app, _):
+        return await app.operations.reviews.signatures()
+
+    found = {each.url_signature: (each.input_tokens, each.output_tokens, each.cost) for each in lab.run(look)}
+    assert found == {"a": (3 * TOKENS[0], 3 * TOKENS[1], None), "b": (*TOKENS, None)}
+
+
+def test_what_a_question_took_that_came_to_nothing_is_in_the_row_too(lab):
+    lab.upstream.always(BAD)
+    assert lab.analyze("a").usage.output_tokens == 2 * TOKENS[1]
+
+
+def test_a_signature_is_measured_in_bytes_and_the_longest_is_kept(lab):
+    lab.upstream.always(GOOD)
+    name = base64.b64encode(os.urandom(1500)).decode()
+    assert len(name) == 2000
+    assert lab.analyze(name).status is AnalysisStatus.ANALYZED
+    with pytest.raises(reprieve.UsageError, match="at most 2000 bytes"):
+        lab.analyze("\N{SNOWMAN}" * 667)
