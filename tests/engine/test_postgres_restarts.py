@@ -7,6 +7,9 @@ import subprocess
 import time
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 import engine_pipelines
 import pytest
@@ -57,11 +60,14 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    made = Server(tmp_path_factory.mktemp("own-postgres"))
+def server():
+    # Not in pytest's own folder, which each run that begins closes to the server's user.
+    folder = mkdtemp(prefix="reprieve-restarts-")
+    made = Server(Path(folder) / "postgres")
     schema.upgrade(made.url)
     yield made
     made.close()
+    rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

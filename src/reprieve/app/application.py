@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from random import random
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from reprieve.app.alerts.herald import Herald
+from reprieve.app.alerts.herald import Herald, Teller
 from reprieve.app.alerts.raising import Alerts
 from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
@@ -77,6 +77,7 @@ class App:
         self._make_deliveries, self._make_reviews = deliveries, reviews
         self._make_alerts, self._sinks = alerts, sinks
         self._alert_reader: AlertReader | None = None
+        self._teller: Teller | None = None
         self._make_isolator, self._may_override = isolator, may_override
         self._letters: DeadLetterReader | None = None
         self._deliveries: DeliveryReader | None = None
@@ -115,7 +116,7 @@ class App:
         for gone in tuple(self._working.values()):
             await gone.wait()
         stack, self._stack, self._journal, self._aside = self._stack, None, None, None
-        self._operations = self._letters = self._deliveries = self._alert_reader = None
+        self._operations = self._letters = self._deliveries = self._alert_reader = self._teller = None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
 
@@ -170,7 +171,21 @@ class App:
     @property
     def alerts(self) -> Alerts:
         """For whoever sees something that somebody may have to hear of."""
-        return Alerts(self.journal)
+        return Alerts(self.journal, opened=self._tell_meanwhile)
+
+    def _tell_meanwhile(self) -> None:
+        """Have the sinks told of what was opened, from now on until the application is closed; beside a worker somebody does."""
+        if self._stack is None or not self._sinks or self._teller is not None or self._working:
+            return
+        herald = self._herald()
+        if herald is not None:
+            self._teller = Teller(herald)
+            self._stack.push_async_callback(self._close_sinks)
+            self._stack.push_async_callback(self._teller.close)
+
+    async def _close_sinks(self) -> None:
+        for sink in self._sinks:
+            await sink.close()
 
     def _herald(self) -> Herald | None:
         """Who tells the sinks, and ends what is over."""
@@ -295,7 +310,7 @@ class App:
     def _items(self) -> Items:
         from reprieve.app.items import Items  # noqa: PLC0415 - only for those who run their own loop
 
-        return Items(journal=self.journal, reader=self._reader, digest_key=self._digest_key)
+        return Items(journal=self.journal, reader=self._reader, digest_key=self._digest_key, alerts=self.alerts)
 
     def analysis(
         self, model: Model, *, prompt: str, schema: Schema, **options: Unpack[AnalysisOptions]
@@ -306,7 +321,9 @@ class App:
         """
         from reprieve.app.analysis import Analysis  # noqa: PLC0415 - only for those who analyze
 
-        return Analysis(self.journal, model, prompt=prompt, schema=schema, clock=self._clock, **options)
+        return Analysis(
+            self.journal, model, prompt=prompt, schema=schema, clock=self._clock, alerts=self.alerts, **options
+        )
 
     def blocking(self) -> BlockingApp:
         """The same for plain synchronous code: `with reprieve.connect(url).blocking() as app`."""
@@ -356,8 +373,7 @@ class App:
                 gone.set()
                 for sender in senders.values():
                     await sender.close()
-                for sink in self._sinks:
-                    await sink.close()
+                await self._close_sinks()
 
     @asynccontextmanager
     async def _worker(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from random import random
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from reprieve.app.alerts.raising import tell
 from reprieve.app.ingestion import PROFILE, judge_error, log_failure
 from reprieve.app.pipeline.rules import check_name
 from reprieve.app.pipeline.values import TypeCodec
@@ -29,6 +28,7 @@ from reprieve.errors import StoreUnavailableError, UnknownNameError, UsageError
 from reprieve.ports.intents import Complete, Counters, Lease, QueueState, Written
 
 if TYPE_CHECKING:
+    from reprieve.app.alerts.raising import Alerts
     from reprieve.app.journal import Journal
     from reprieve.app.profiles import ProfileLike
     from reprieve.core.decide import Decision
@@ -49,6 +49,7 @@ class Items:
     journal: Journal
     reader: Reader
     digest_key: bytes
+    alerts: Alerts
 
     async def failed(
         self,
@@ -72,7 +73,7 @@ class Items:
             after(view.status, _event(decision))
             answer = await self.journal.ask(intent, patience=_PATIENCE)
             if answer is not Written.STALE:
-                await tell(self.journal, profile, view.pipeline, intent, answer)
+                await self.alerts.written(profile, view.pipeline, intent, answer)
                 became = f"set aside as {decision.state}" if isinstance(decision, Park) else None
                 log_failure(agent_name, step, judged.failure, decision, intent.attempt.number, became=became)
                 return decision

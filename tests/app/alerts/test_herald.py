@@ -8,12 +8,13 @@ import json
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 from alert_lab import Ear, alerts_of, eventually, failing, opened
 
 import reprieve
-from reprieve.app.alerts import SenderSink
+from reprieve.app.alerts import Alerts, SenderSink
 from reprieve.core.alerts import Watch
 from reprieve.errors import UsageError
 from reprieve.senders import SMTP, Webhook
@@ -23,7 +24,8 @@ SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 
 
 async def raise_one(app, source="mail"):
-    await app.alerts.saw(
+    """As a process does that has no sinks of its own: nobody tells of it yet."""
+    await Alerts(app.journal).saw(
         Watch.BROKEN_ORDER, source=source, summary="delivery 1 was marked as sent, and its provider has no record"
     )
 
@@ -47,6 +49,49 @@ def test_a_worker_tells_its_sinks_by_itself_and_closes_them(store_url):
     asyncio.run(run())
     assert ear.said() == [("raise", "page", "review/llm/BUG")]
     assert ear.closed == 1
+
+
+def test_what_is_raised_without_a_worker_is_told_while_the_application_is_open(store_url):
+    ear = Ear()
+
+    async def run():
+        async with opened(store_url, ear) as app:
+            await app.alerts.saw(Watch.DUPLICATE, source="mail", summary="twice")
+            await eventually(lambda: ear.heard)
+            await app.alerts.over("duplicate", "mail", why="it was a test")
+            await eventually(lambda: len(ear.heard) == 2)
+
+    asyncio.run(run())
+    assert ear.said() == [("raise", "duplicate", "mail"), ("resolve", "duplicate", "mail")]
+    assert ear.closed == 1
+
+
+def test_what_is_raised_with_the_last_breath_is_told_before_the_application_closes(store_url):
+    ear = Ear()
+
+    async def run():
+        async with opened(store_url, ear) as app:
+            await app.submit(failing(TypeError("x")), 1, idempotency_key="k")
+            await app.handle_item_failure("k", "agent", "llm", TypeError("x"), "criticizer")
+
+    asyncio.run(run())
+    assert ear.said() == [("raise", "page", "review/llm/BUG")]
+
+
+def test_a_sink_that_hangs_keeps_nobody_from_closing_for_long_and_is_told_by_the_next(store_url, monkeypatch):
+    monkeypatch.setattr("reprieve.app.alerts.herald._LAST_WORDS", 0.2)
+    ear = Ear(timeout=30.0)
+    ear.hangs = True
+
+    async def run():
+        async with opened(store_url, ear) as app:
+            await app.alerts.saw(Watch.DUPLICATE, source="mail", summary="twice")
+        ear.hangs = False
+        async with opened(store_url, ear, clock=FakeClock(now=time.time() + 3600)) as app:
+            await app.operations.alerts.send(actor="ann")
+
+    asyncio.run(run())
+    assert ear.said() == [("raise", "duplicate", "mail")]
 
 
 def test_a_server_that_is_down_and_comes_back_is_told_once_and_signed(store_url):
@@ -166,7 +211,7 @@ def test_an_alert_is_over_once_it_was_quiet_for_long_enough_and_not_before(store
     async def run():
         async with opened(store_url, ear, clock=clock) as app:
             for _ in range(11):
-                await app.alerts.failed(limited, source="urls", profile="analysis")
+                await Alerts(app.journal).failed(limited, source="urls", profile="analysis")
             clock.advance(299.9)
             assert (await app.operations.alerts.send(actor="ann")).resolved == 0
             clock.advance(0.1)

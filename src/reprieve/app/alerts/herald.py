@@ -19,7 +19,7 @@ from reprieve.app.judging import classify
 from reprieve.app.looking import Looks
 from reprieve.app.redaction import redact, redact_exception
 from reprieve.app.worker.time import StoreTime
-from reprieve.errors import StoreUnavailableError, UsageError
+from reprieve.errors import StoreError, StoreUnavailableError, UsageError
 from reprieve.ports.intents import Resolve, TakeNotices, Told
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ _MARGIN: Final = 10.0
 _FIRST_WAIT: Final = 5.0
 _LONGEST_WAIT: Final = 600.0
 _IDLE: Final = 5.0
+_LAST_WORDS: Final = 15.0
+"""Seconds that who closes an application waits for its sinks."""
 _LEAST: Final = 0.2
 """Seconds between two looks, however much is going on."""
 _LONGEST_ERROR: Final = 500
@@ -150,6 +152,30 @@ class Herald:
         told = Told(notice_id=row.notice_id, fence=row.fence, now=now, error=error, not_before=again)
         await self._journal.ask(told)
         return error is None
+
+
+class Teller:
+    """A herald at work where there is no worker for it to be beside: tells until it is closed, and once more then."""
+
+    def __init__(self, herald: Herald) -> None:
+        self._herald, self._closing = herald, asyncio.Event()
+        self._task = asyncio.create_task(self._tell(), name="reprieve-teller")
+
+    async def _tell(self) -> None:
+        async with self._herald.beside():
+            await self._closing.wait()
+
+    async def close(self) -> None:
+        """Say the last words; a sink that does not answer hears them from somebody else, later."""
+        self._closing.set()
+        await self._task
+        try:
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._herald.once()
+        except TimeoutError:
+            _LOG.warning("not everybody could be told of alerts within %g s", _LAST_WORDS)
+        except StoreError as error:
+            _LOG.warning("alerts are left to others: %s", error)
 
 
 async def told_or_why(sink: Sink, notice: Notice) -> str | None:

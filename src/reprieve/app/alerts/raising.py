@@ -107,6 +107,16 @@ class Alerts:
             )
             await self._ask(weigh_of(rule, seen, sighted=False))
 
+    async def written(self, profile: Profile, pipeline: str, intent: Retry | Bury | SetAside, answer: Written) -> None:
+        """After what becomes of a failed attempt was written: say what that raised, and count it where that matters."""
+        if isinstance(intent, Bury | SetAside) and answer in (Written.ALERTED, Written.ESCALATED):
+            for each in intent.alarms:
+                if each.on_relapse == (answer is Written.ESCALATED):
+                    say(each)
+            self._opened()
+        if answer is not Written.STALE and counting(profile.alerts, intent.attempt.error_class):
+            await self.count(profile, pipeline, intent.attempt)
+
     async def _now(self) -> float:
         return await self._journal.look(self._journal.store.now)
 
@@ -217,18 +227,6 @@ def alarms_of(profile: Profile, pipeline: str, job_id: int, decision: Decision, 
     )  # fmt: skip
     relapse = [each for each in profile.alerts.values() if each.watches is Watch.ESCALATION and concerns(each, attempt.error_class)]  # fmt: skip
     return (*alarms, *(alarm(each, again, on_relapse=True) for each in relapse[:1]))
-
-
-async def tell(
-    journal: Journal, profile: Profile, pipeline: str, intent: Retry | Bury | SetAside, answer: Written
-) -> None:
-    """After what becomes of a failed attempt was written: say what that raised, and count it where that matters."""
-    if isinstance(intent, Bury | SetAside) and answer in (Written.ALERTED, Written.ESCALATED):
-        for each in intent.alarms:
-            if each.on_relapse == (answer is Written.ESCALATED):
-                say(each)
-    if answer is not Written.STALE and counting(profile.alerts, intent.attempt.error_class):
-        await Alerts(journal).count(profile, pipeline, intent.attempt)
 
 
 def _line(text: str) -> str:

@@ -14,7 +14,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.alerts.raising import tell
+from reprieve.app.alerts.raising import Alerts
 from reprieve.app.worker.verdicts import Trial, log_decision, lost, verdict
 from reprieve.core.decide import RetryAt
 from reprieve.core.policy import Cause
@@ -75,7 +75,7 @@ async def _take(runner: Runner, worker: LostWorker, lease: Lease, cause: Cause) 
         await runner.journal.ask(Release(job_id=lease.job_id, fence=lease.fence, counters=counters, now=now))
         return
     log_decision(trial, judged, decision)
-    await tell(runner.journal, trial.profile, lease.pipeline, intent, await runner.journal.ask(intent))
+    await Alerts(runner.journal).written(trial.profile, lease.pipeline, intent, await runner.journal.ask(intent))
 
 
 def _profile(pipelines: Mapping[str, Pipeline], lease: Lease, fallback: Profile) -> Profile:

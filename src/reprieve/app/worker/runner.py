@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve.app.alerts.raising import tell
+from reprieve.app.alerts.raising import Alerts
 from reprieve.app.pipeline.job import Job
 from reprieve.app.worker.running import UNTRIED, LeaseLostError, Why
 from reprieve.app.worker.verdicts import Trial, judge, judge_apart, log_decision, lost, verdict
@@ -267,7 +267,7 @@ class Runner:
             # Handing back what a deployment interrupts, or a cancellation, is no failure: it leaves a count, and no row.
             await self.release(lease, trial.counters.plus(Cause.DEPLOY))
             return
-        await tell(self.journal, trial.profile, lease.pipeline, intent, await self.journal.ask(intent))
+        await Alerts(self.journal).written(trial.profile, lease.pipeline, intent, await self.journal.ask(intent))
 
     async def release(self, lease: Lease, counters: Counters) -> None:
         """Hand a job back, to be claimed again at once."""
@@ -285,7 +285,7 @@ class Runner:
     async def _decided(self, trial: Trial, intent: Retry | Bury | SetAside) -> None:
         """Have it written what becomes of a failed attempt."""
         answer = await self.journal.ask(intent)
-        await tell(self.journal, trial.profile, trial.lease.pipeline, intent, answer)
+        await Alerts(self.journal).written(trial.profile, trial.lease.pipeline, intent, answer)
         await self._told(trial.lease, answer)
 
     async def _told(self, lease: Lease, answer: Written) -> None:
