@@ -40,6 +40,7 @@ def test_urls_are_grouped_by_shape_and_each_shape_is_asked_about_once(analyze, f
     done = analyze("--json")
     assert done.json["summary"] == {
         "signatures": 3, "analyzed": 3, "cached": 0, "skipped": 0, "needs_review": 0, "active": 0,
+        "usage": {"input_tokens": 3, "output_tokens": 3, "cost": None},
     }  # fmt: skip
     assert {each["signature"] for each in done.json["results"]} == {
         "shop.example/items/N", "shop.example/items/N?ref", "blog.example/DATE/hello",
@@ -53,6 +54,12 @@ def test_urls_are_grouped_by_shape_and_each_shape_is_asked_about_once(analyze, f
     assert len(flaky_http.requests) == 3
 
 
+def test_a_batch_says_what_it_took(analyze, flaky_http):
+    flaky_http.always(fine())
+    assert "; 3 tokens in, 3 out\n" in analyze().out
+    assert "tokens" not in analyze().out, "all of it was known"
+
+
 def test_what_is_left_to_do_is_told_by_the_exit_code_and_the_next_step(analyze, flaky_http):
     flaky_http.next(fine("nonsense"), fine("nonsense"), replies.openai.invalid_request())
     flaky_http.always(fine())
@@ -60,6 +67,15 @@ def test_what_is_left_to_do_is_told_by_the_exit_code_and_the_next_step(analyze, 
     assert done.code == 1
     assert "1 analyzed, 1 skipped, 1 for review" in done.out
     assert "next: reprieve reviews list" in done.out
+
+
+@pytest.mark.spec("LLM-7.1")
+def test_whoever_is_to_hear_of_alerts_hears_of_a_refused_key_before_the_command_ends(analyze, flaky_http, monkeypatch):
+    monkeypatch.setenv("REPRIEVE_ALERTS", flaky_http.url("/hook"))
+    flaky_http.always(replies.openai.invalid_api_key(), path="/v1/chat/completions")
+    assert analyze().code == 3
+    (told,) = [each.json() for each in flaky_http.requests if each.path == "/hook"]
+    assert (told["data"]["rule"], told["data"]["kind"]) == ("authentication", "raise")
 
 
 def test_a_refused_key_stops_the_batch_with_an_exit_code_of_its_own_and_the_key_is_not_shown(analyze, flaky_http):

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from random import random
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-from reprieve.app.alerts.herald import Herald, Teller
+from reprieve.app.alerts.herald import Herald
 from reprieve.app.alerts.raising import Alerts
 from reprieve.app.campaigns import Steward
 from reprieve.app.clock import SystemClock
@@ -77,7 +77,8 @@ class App:
         self._make_deliveries, self._make_reviews = deliveries, reviews
         self._make_alerts, self._sinks = alerts, sinks
         self._alert_reader: AlertReader | None = None
-        self._teller: Teller | None = None
+        self._closing: asyncio.Event | None = None
+        """Set for who tells of alerts where no worker does; None where nobody has to."""
         self._make_isolator, self._may_override = isolator, may_override
         self._letters: DeadLetterReader | None = None
         self._deliveries: DeliveryReader | None = None
@@ -116,7 +117,7 @@ class App:
         for gone in tuple(self._working.values()):
             await gone.wait()
         stack, self._stack, self._journal, self._aside = self._stack, None, None, None
-        self._operations = self._letters = self._deliveries = self._alert_reader = self._teller = None
+        self._operations = self._letters = self._deliveries = self._alert_reader = self._closing = None
         if stack is not None:
             await stack.__aexit__(kind, error, trace)
 
@@ -175,13 +176,15 @@ class App:
 
     def _tell_meanwhile(self) -> None:
         """Have the sinks told of what was opened, from now on until the application is closed; beside a worker somebody does."""
-        if self._stack is None or not self._sinks or self._teller is not None or self._working:
+        if self._stack is None or not self._sinks or self._closing is not None or self._working:
             return
         herald = self._herald()
         if herald is not None:
-            self._teller = Teller(herald)
+            self._closing = asyncio.Event()
+            telling = asyncio.create_task(_tell_until(herald, self._closing), name="reprieve-telling")
             self._stack.push_async_callback(self._close_sinks)
-            self._stack.push_async_callback(self._teller.close)
+            self._stack.push_async_callback(lambda: telling)
+            self._stack.callback(self._closing.set)
 
     async def _close_sinks(self) -> None:
         for sink in self._sinks:
@@ -403,6 +406,11 @@ class App:
         finally:
             if isolator is not None:
                 await isolator.close()
+
+
+async def _tell_until(herald: Herald, closing: asyncio.Event) -> None:
+    async with herald.beside():
+        await closing.wait()
 
 
 @contextmanager

@@ -51,6 +51,19 @@ def test_a_worker_tells_its_sinks_by_itself_and_closes_them(store_url):
     assert ear.closed == 1
 
 
+def test_a_worker_that_has_nothing_left_to_do_tells_of_its_last_failure_before_it_goes(store_url):
+    ear = Ear()
+
+    async def run():
+        async with opened(store_url, ear) as app:
+            pipeline = failing(TypeError("x"))
+            await app.submit(pipeline, 1)
+            await app.work(pipeline, until_idle=True)
+            return ear.said()
+
+    assert asyncio.run(run()) == [("raise", "page", "review/llm/BUG")]
+
+
 def test_what_is_raised_without_a_worker_is_told_while_the_application_is_open(store_url):
     ear = Ear()
 

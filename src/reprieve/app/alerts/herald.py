@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.alerts.raising import ACTOR, ALERTS
 from reprieve.app.alerts.sinks import notice_of
@@ -19,11 +19,11 @@ from reprieve.app.judging import classify
 from reprieve.app.looking import Looks
 from reprieve.app.redaction import redact, redact_exception
 from reprieve.app.worker.time import StoreTime
-from reprieve.errors import StoreError, StoreUnavailableError, UsageError
+from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Resolve, TakeNotices, Told
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.ports.alerting import AlertReader, Notice, Over, Sink
@@ -38,8 +38,8 @@ _MARGIN: Final = 10.0
 _FIRST_WAIT: Final = 5.0
 _LONGEST_WAIT: Final = 600.0
 _IDLE: Final = 5.0
-_LAST_WORDS: Final = 15.0
-"""Seconds that who closes an application waits for its sinks."""
+_LAST_WORDS: Final = 5.0
+"""Seconds that whoever stops waits for sinks to answer; what they have not heard then, somebody else tells them."""
 _LEAST: Final = 0.2
 """Seconds between two looks, however much is going on."""
 _LONGEST_ERROR: Final = 500
@@ -64,26 +64,36 @@ class Herald:
             raise UsageError("two sinks have the same name: rows know them by that alone, so give one another")
         self._look = Looks()
         self._time = StoreTime(journal.store, clock)
+        self._leaving = asyncio.Event()
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[Herald]:
-        """At work while something else is; whatever happens here, that is not hurt. No sink waits for another."""
-        steps: list[Callable[[], Awaitable[Heralded]]] = [partial(self._serve, name) for name in self._sinks]
-        tasks = [asyncio.create_task(self._work(step), name="reprieve-herald") for step in [*steps, self._end_all]]
+        """At work while something else is; whatever happens here, that is not hurt. No sink waits for another.
+
+        Ends with one more look: what came last is told too, to whoever answers soon.
+        """
+        telling = [asyncio.create_task(self._work(partial(self._serve, name)), name="reprieve-herald") for name in self._sinks]  # fmt: skip
+        ending = asyncio.create_task(self._work(self._end_all), name="reprieve-herald")
         try:
             yield self
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            await self._look.close()
+            self._leaving.set()
+            ending.cancel()
+            try:
+                if telling:
+                    await asyncio.wait(telling, timeout=_LAST_WORDS)
+            finally:
+                for task in telling:
+                    task.cancel()
+                await asyncio.wait([*telling, ending])
+                await self._look.close()
 
     async def _work(self, step: Callable[[], Awaitable[Heralded]]) -> None:
         wake = asyncio.Event()
         leave = self._journal.store.subscribe(wake.set)
         try:
             while True:
-                done = Heralded()
+                done, last = Heralded(), self._leaving.is_set()
                 try:
                     await self._time.synchronize()
                     done = await step()
@@ -91,18 +101,27 @@ class Herald:
                     _LOG.warning("alerts have to wait: %s", error)
                 except Exception as error:  # noqa: BLE001 - whatever it is, the worker beside goes on
                     _LOG.error("a round of alerts failed:\n%s", redact_exception(error))
+                if last:
+                    return
                 await self._rest(wake, busy=done != Heralded())
         finally:
             leave()
 
     async def _rest(self, wake: asyncio.Event, *, busy: bool) -> None:
         """Until there may be news; never more often than a few times a second, since workers have news all the time."""
-        await self._clock.sleep_async(_LEAST)
+        await self._unless_leaving(self._clock.sleep_async(_LEAST))
         if not busy:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_IDLE):
-                    await wake.wait()
+            await self._unless_leaving(wake.wait())
         wake.clear()
+
+    async def _unless_leaving(self, waiting: Coroutine[Any, Any, object]) -> None:
+        """Wait for it, or for the end, or for long enough."""
+        tasks = [asyncio.create_task(waiting), asyncio.create_task(self._leaving.wait())]
+        try:
+            await asyncio.wait(tasks, timeout=_IDLE, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in tasks:
+                each.cancel()
 
     async def once(self) -> Heralded:
         """Tell everything that is due now, and end what is over; then tell of that."""
@@ -152,30 +171,6 @@ class Herald:
         told = Told(notice_id=row.notice_id, fence=row.fence, now=now, error=error, not_before=again)
         await self._journal.ask(told)
         return error is None
-
-
-class Teller:
-    """A herald at work where there is no worker for it to be beside: tells until it is closed, and once more then."""
-
-    def __init__(self, herald: Herald) -> None:
-        self._herald, self._closing = herald, asyncio.Event()
-        self._task = asyncio.create_task(self._tell(), name="reprieve-teller")
-
-    async def _tell(self) -> None:
-        async with self._herald.beside():
-            await self._closing.wait()
-
-    async def close(self) -> None:
-        """Say the last words; a sink that does not answer hears them from somebody else, later."""
-        self._closing.set()
-        await self._task
-        try:
-            async with asyncio.timeout(_LAST_WORDS):
-                await self._herald.once()
-        except TimeoutError:
-            _LOG.warning("not everybody could be told of alerts within %g s", _LAST_WORDS)
-        except StoreError as error:
-            _LOG.warning("alerts are left to others: %s", error)
 
 
 async def told_or_why(sink: Sink, notice: Notice) -> str | None:

@@ -194,11 +194,12 @@ def _plain(batch: Batch[Any]) -> dict[str, object]:
         {
             "signature": each.signature, "status": each.status, "value": each.value, "cached": each.cached,
             "is_human_verified": each.is_human_verified, "model": each.model, "error_type": each.error_type,
-            "error_reason": each.error_reason, "retry_after": each.retry_after,
+            "error_reason": each.error_reason, "retry_after": each.retry_after, "usage": each.usage.as_dict(),
         }
         for each in batch.results.values()
     ]  # fmt: skip
-    return {"summary": _summary(batch), "stopped": batch.stopped, "results": results}
+    summary = {**_summary(batch), "usage": batch.usage.as_dict()}
+    return {"summary": summary, "stopped": batch.stopped, "results": results}
 
 
 def _say(batch: Batch[Any]) -> None:
@@ -210,7 +211,7 @@ def _say(batch: Batch[Any]) -> None:
     numbers = _summary(batch)
     say(
         f"{count(numbers['signatures'], 'signature')}: {numbers['analyzed']} analyzed, {numbers['skipped']} skipped, "
-        f"{numbers['needs_review']} for review, {numbers['active']} left; {numbers['cached']} cached"
+        f"{numbers['needs_review']} for review, {numbers['active']} left; {numbers['cached']} cached{_took(batch)}"
     )
     if batch.stopped is not None:
         complain(f"the batch was stopped: {batch.stopped}")
@@ -218,6 +219,15 @@ def _say(batch: Batch[Any]) -> None:
         say("next: reprieve reviews list")
     elif numbers["skipped"]:
         say("next: reprieve reviews signatures --status skipped")
+
+
+def _took(batch: Batch[Any]) -> str:
+    """What it took, as far as the provider said."""
+    usage = batch.usage
+    if usage.input_tokens is None and usage.output_tokens is None:
+        return ""
+    cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
+    return f"; {usage.input_tokens or 0:,} tokens in, {usage.output_tokens or 0:,} out{cost}"
 
 
 def _told(value: object) -> str:

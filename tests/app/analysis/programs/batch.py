@@ -10,7 +10,7 @@ from reprieve.models import OpenAI
 async def main(url: str, provider: str, number: str) -> None:
     model = OpenAI("m", base_url=provider, api_key="key-of-a-test-0003")
     async with reprieve.connect(url) as app:
-        analysis = app.analysis(model, prompt="{signature}:", schema={"type": "object"}, concurrency=4, timeout=60.0)
+        analysis = app.analysis(model, prompt="{signature}:", schema={"type": "object"}, concurrency=4, lease=3.0)
         await analysis.analyze_many({f"s{each}": [] for each in range(int(number))})
     await model.close()
 
