@@ -259,7 +259,7 @@ class Wait(Verdict):
     """Raised to give the lease back and wait, costing nothing, until what it waits on is settled."""
 
     def __init__(self, on: str) -> None:
-        """Say what it waits on."""
+        """Say what it waits on, in a few words: kept sanitized, as one line of at most 200 characters."""
         super().__init__(f"waits on {on}")
         self.on = on
 

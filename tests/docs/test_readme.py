@@ -29,7 +29,7 @@ def test_the_pipeline_of_the_readme_runs_by_command_too(page, with_reviews):
 
 def test_the_commands_of_the_page_on_operating_run(page, with_reviews):
     commands = page("docs/operating.md").commands
-    assert len(commands) == 23
+    assert len(commands) == 27
     look = "reprieve jobs show --key broken@1 --json"
     said = with_reviews.types_all([*commands, look])
     assert said["reprieve jobs cancel --key mistake@1 --reason 'submitted by mistake'"] == "job 4: cancelled\n"

@@ -107,3 +107,20 @@ def test_a_url_that_nobody_knows_is_refused_without_showing_it(raised, monkeypat
     assert refused.code != 0
     assert "Apprise does not know the nonsense:// URL" in refused.err
     assert "hunter2" not in refused.err
+
+
+def test_what_ended_long_ago_is_pruned_but_not_before_everybody_has_heard_of_it(raised, monkeypatch):
+    with FlakyHTTP() as server:
+        monkeypatch.setenv("REPRIEVE_ALERTS", server.url("/hook", scheme="http"))
+        raised("alerts", "send")
+        for number in ("1", "2"):
+            raised("alerts", "resolve", number, "--reason", "it was received")
+        kept = raised("alerts", "prune", "--older-than", "0s", "--json").json
+        assert kept == {"alerts": 0, "kept_for": {"sinks": 2}, "dry_run": False}
+        assert "2 alerts kept for sinks that have yet to be told" in raised("alerts", "prune", "--older-than", "0s").out
+        raised("alerts", "send")
+    assert raised("alerts", "prune", "--older-than", "90d").out == "0 alerts removed\n"
+    assert raised("alerts", "prune", "--older-than", "0s", "--dry-run").out == "2 alerts would be removed\n"
+    assert raised("alerts", "prune", "--older-than", "0s", "--actor", "kim").out == "2 alerts removed\n"
+    assert raised("alerts", "list", "--all").out == "no alerts\n"
+    assert raised("alerts", "prune", "--older-than", "soon").code == 2

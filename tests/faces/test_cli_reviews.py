@@ -209,3 +209,41 @@ def test_a_job_in_review_is_in_the_same_queue_and_its_answer_ends_it(worked):
     done = worked("reviews", "verify", review["review_id"], '"by hand"', "--actor", "ada")
     assert done.code == 0
     assert worked("jobs", "show", 3, "--json").json["status"] == "succeeded"
+
+
+def test_what_was_closed_long_ago_is_pruned_and_says_so_and_cannot_be_taken_back(waiting):
+    waiting("reviews", "verify", 1, '{"kind": "product"}', "--actor", "ada")
+    assert waiting("reviews", "prune", "--older-than", "90d").out.startswith("0 reviews reduced")
+    dry = waiting("reviews", "prune", "--older-than", "0s", "--dry-run", "--json")
+    assert dry.json == {"reviews": 1, "dry_run": True}
+    done = waiting("reviews", "prune", "--older-than", "0s", "--actor", "kim")
+    assert (done.code, done.out) == (0, "1 review reduced to who decided what, and when\n")
+    shown = waiting("reviews", "show", 1)
+    assert "https://shop.example/items/1" not in shown.out
+    assert "ada" in shown.out
+    assert "next: nothing: what it was decided by was pruned" in shown.out
+    assert waiting("reviews", "show", 1, "--json").json["is_pruned"] is True
+    back = waiting("reviews", "undo", 1, "--reason", "a mistake")
+    assert (back.code, "review 1 was pruned" in back.err) == (1, True)
+
+
+def test_an_erased_signature_is_asked_about_anew(waiting, analyze, flaky_http):
+    asked = len(flaky_http.requests)
+    done = waiting("reviews", "erase", "shop.example/items/N", "--yes")
+    assert (done.code, done.out) == (0, "all that was known of 1 signature erased\n")
+    assert waiting("reviews", "list").out == "nothing waits for a person\n"
+    assert analyze().code == 0
+    assert len(flaky_http.requests) == asked + 1
+    assert waiting("reviews", "erase", "shop.example/items/N", "--yes", "--json").json == {
+        "erased": ["shop.example/items/N"]
+    }
+
+
+def test_what_cannot_be_erased_or_pruned_is_told_in_a_sentence(waiting):
+    again = waiting("reviews", "erase", "nowhere.example", "--yes")
+    assert (again.code, "nothing is known of 1 signature" in again.err) == (1, True)
+    assert again.out == ""
+    unsure = waiting("reviews", "erase", "shop.example/items/N")
+    assert (unsure.code, "say --yes" in unsure.err) == (2, True)
+    assert waiting("reviews", "show", 1, "--json").json["state"] == "open"
+    assert waiting("reviews", "prune", "--older-than", "soon").code == 2

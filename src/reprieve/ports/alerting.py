@@ -1,4 +1,4 @@
-"""What a sink is: told of alerts, and of their ends; and what can be looked up about alerts."""
+"""What a sink is: told of alerts, and of their ends; what can be looked up about alerts; and their upkeep."""
 
 from __future__ import annotations
 
@@ -139,4 +139,31 @@ class AlertReader(Protocol):
 
     def has_to_tell(self, now: float, sinks: Sequence[str]) -> bool:
         """Whether one of these sinks has something to be told now, or is not known yet."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsPruned:
+    """What a pruning removed, or would."""
+
+    alerts: int
+    kept_for_sinks: int
+    """Over for as long, but a sink that heard of it is still to be told so."""
+    more: bool = False
+    after: int = 0
+    """Where to go on: the id of the last one that was looked at."""
+
+
+class AlertKeeper(Protocol):
+    """Upkeep of alerts; blocking, in small transactions."""
+
+    def prune_sightings(self, *, oldest: float, limit: int, after: int = 0) -> int | None:
+        """Of the next `limit`, remove those that are older, or whose alert has ended since: neither counts any more.
+
+        Where to go on; None where there are no more.
+        """
+        ...
+
+    def prune_alerts(self, *, before: float, now: float, limit: int, dry: bool, after: int = 0) -> AlertsPruned:
+        """Of the next `limit`, remove those that were resolved before, with their notices; never one that is being told of."""
         ...

@@ -1,4 +1,4 @@
-"""What can be looked up about reviews and signatures."""
+"""What can be looked up about reviews and signatures, and their upkeep."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ class ReviewDetail:
     answers: bytes | None
     answer: bytes | None
     history: Sequence[ReviewEntry]
+    is_pruned: bool = False
+    """What it was decided by is gone, so nobody can decide it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,4 +120,26 @@ class ReviewReader(Protocol):
 
     def history(self, url_signature: str) -> Sequence[ReviewEntry]:
         """All that people did about a signature, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewsPruned:
+    """What a pruning took samples and answers out of, or would."""
+
+    reviews: int
+    more: bool = False
+    after: int = 0
+    """Where to go on: the id of the last one that was looked at."""
+
+
+class ReviewKeeper(Protocol):
+    """Upkeep of what is known of signatures; blocking, in small transactions."""
+
+    def prune_reviews(self, *, before: float, limit: int, dry: bool, after: int = 0) -> ReviewsPruned:
+        """Of the next `limit` reviews, take samples, schema and the model's answers out of those of signatures that were closed before."""
+        ...
+
+    def erase_signatures(self, signatures: Sequence[str], *, now: float) -> Sequence[str]:
+        """Remove all that is known of these, or nothing; those of which something was. `RefusedError` while one is being asked about."""
         ...

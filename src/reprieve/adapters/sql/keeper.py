@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import and_, bindparam, delete, select, update
 
 from reprieve.adapters.sql import copying, schema
-from reprieve.adapters.sql.analysis.keeping import erase_reviews, prune_reviews
+from reprieve.adapters.sql.alerts.keeping import prune_alerts, prune_sightings
+from reprieve.adapters.sql.analysis.keeping import erase_reviews, erase_signatures, prune_material, prune_reviews
 from reprieve.adapters.sql.dead_letters import keeping
 from reprieve.adapters.sql.deliveries.keeping import Told, chunks, prune_told, unsettled
 from reprieve.adapters.sql.engine import Database
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from reprieve.ports.alerting import AlertsPruned
     from reprieve.ports.dead_letters import LettersPruned
+    from reprieve.ports.reviews import ReviewsPruned
 
 _OF_A_JOB: Final = (*(each.c.job_id for each in (memos, attempts, checkpoints, revisions, outcomes)), jobs.c.id)
 _NAMED: Final = 20
@@ -42,7 +45,7 @@ _NAMED: Final = 20
 
 
 class SqlKeeper:
-    """`ports.reader.Keeper` and `ports.dead_letters.DeadLetterKeeper` on SQLite and PostgreSQL."""
+    """The keepers of jobs, dead letters, reviews and alerts in `ports`, on SQLite and PostgreSQL."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -88,6 +91,26 @@ class SqlKeeper:
         """Of the next `limit` that are closed, reduce those that were closed before to a summary: texts and entries go."""
         with self._database.transaction() as connection:
             return keeping.prune_letters(connection, before=before, limit=limit, dry=dry, after=after)
+
+    def prune_reviews(self, *, before: float, limit: int, dry: bool, after: int = 0) -> ReviewsPruned:
+        """Of the next `limit` reviews, take samples, schema and the model's answers out of those of signatures that were closed before."""
+        with self._database.transaction() as connection:
+            return prune_material(connection, before=before, limit=limit, dry=dry, after=after)
+
+    def erase_signatures(self, signatures: Sequence[str], *, now: float) -> Sequence[str]:
+        """Remove all that is known of these, or nothing; those of which something was."""
+        with self._database.transaction() as connection:
+            return erase_signatures(connection, signatures, now=now)
+
+    def prune_sightings(self, *, oldest: float, limit: int, after: int = 0) -> int | None:
+        """Of the next `limit`, remove those that are older, or whose alert has ended since; where to go on."""
+        with self._database.transaction() as connection:
+            return prune_sightings(connection, oldest=oldest, limit=limit, after=after)
+
+    def prune_alerts(self, *, before: float, now: float, limit: int, dry: bool, after: int = 0) -> AlertsPruned:
+        """Of the next `limit`, remove those that were resolved before, with their notices; never one that is being told of."""
+        with self._database.transaction() as connection:
+            return prune_alerts(connection, before=before, now=now, limit=limit, dry=dry, after=after)
 
     def erase(self, subject: str, *, pipeline: str | None) -> int:
         """Remove payloads, results, memos and what failures said of a subject's jobs, which must be over, and whom they told; how many."""

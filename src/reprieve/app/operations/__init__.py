@@ -2,9 +2,9 @@
 
 jobs.py           look, cancel, prune, erase
 dead_letters.py   look, triage, remediate, approve, replay, verify, resolve, escalate, discard, reopen, note, prune
-alerts.py         look, acknowledge, resolve, tell now, try every sink
+alerts.py         look, acknowledge, resolve, tell now, try every sink, prune
 deliveries.py     look, ask the provider, resend, confirm, give up
-reviews.py        look, claim, verify, reject, undo; ask skipped signatures again
+reviews.py        look, claim, verify, reject, undo; ask skipped signatures again; prune, erase
 campaigns.py      replay whole groups: start, look, watch, pause, resume, cancel
 stages.py         look, pause, resume
 database.py       whether the tables fit and nothing is orphaned; upgrading
@@ -88,8 +88,8 @@ class Operations:
             ),
             campaigns=CampaignOperations(letters, journal, settle=settle, clock=clock, may_override=may),
             deliveries=DeliveryOperations(deliveries, journal, clock=clock),
-            alerts=AlertOperations(alerts, journal, sinks=sinks, clock=clock),
-            reviews=ReviewOperations(reviews, journal),
+            alerts=AlertOperations(alerts, keeper, journal, sinks=sinks, clock=clock),
+            reviews=ReviewOperations(reviews, keeper, journal, clock=clock),
             stages=StageOperations(reader, journal),
             database=DatabaseOperations(reader, keeper),
         )

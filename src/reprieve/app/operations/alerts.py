@@ -1,4 +1,4 @@
-"""Alerts: look, acknowledge, resolve, tell now, and try every sink."""
+"""Alerts: look, acknowledge, resolve, tell now, try every sink, and prune."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from reprieve.app.alerts.herald import Herald, told_or_why
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
 from reprieve.core.alerts import Level
+from reprieve.core.backoff import LONGEST, require_number
 from reprieve.errors import RefusedError, UnknownNameError, UsageError
-from reprieve.ports.alerting import AlertFilter, Notice
+from reprieve.ports.alerting import AlertFilter, AlertsPruned, Notice
 from reprieve.ports.intents import Acknowledge, Resolve
 
 if TYPE_CHECKING:
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 
     from reprieve.app.alerts.herald import Heralded
     from reprieve.app.operations.asking import OpenJournal
-    from reprieve.ports.alerting import AlertReader, AlertView, NoticeView, Sink
+    from reprieve.ports.alerting import AlertKeeper, AlertReader, AlertView, NoticeView, Sink
     from reprieve.ports.clock import Clock
 
 _HIGHEST_ID: Final = 2**63 - 1
+_PRUNED_AT_ONCE: Final = 500
+"""Alerts in one transaction."""
+_CENTURY: Final = 3_155_760_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +51,14 @@ class AlertOperations:
     def __init__(
         self,
         reader: Callable[[], AlertReader],
+        keeper: AlertKeeper,
         journal: OpenJournal,
         *,
         sinks: Callable[[], Sequence[Sink]],
         clock: Clock,
     ) -> None:
         """Take how to get at the sinks: they are made only for who tells them something."""
-        self._reader, self._journal, self._sinks, self._clock = reader, journal, sinks, clock
+        self._reader, self._keeper, self._journal, self._sinks, self._clock = reader, keeper, journal, sinks, clock
 
     async def list(self, wanted: AlertFilter = AlertFilter()) -> Sequence[AlertView]:  # noqa: B008 - frozen
         """The newest first; page on with `after`."""
@@ -124,6 +129,44 @@ class AlertOperations:
             await _close(sinks)
         AUDIT.info("%s tried %d sinks of alerts", actor, len(sinks))
         return [Tried(sink=sink.name, error=error) for sink, error in zip(sinks, errors, strict=True)]
+
+    async def prune(
+        self, older_than: float, *, actor: str, dry: bool = False, tell: Callable[[AlertsPruned], None] | None = None
+    ) -> AlertsPruned:
+        """Remove alerts that were over more than so many seconds ago, but for those of whose end a sink has yet to be told.
+
+        Keep them for as long as the longest `within` of your rules: failures that led to one that is gone count towards the next.
+        `tell` hears after each transaction what has been done so far.
+        """
+        actor = actor_of(actor)
+        require_number("older_than", older_than, 0.0, _CENTURY)
+        now = self._clock.now()
+        before = now - older_than
+        if not dry:
+            # First of all: what was sighted before the end of an alert would count again once that is gone.
+            await self._prune_sightings(oldest=min(before, now - LONGEST))
+        total = AlertsPruned(alerts=0, kept_for_sinks=0, more=True)
+        while total.more:
+            done = await asyncio.to_thread(
+                self._keeper.prune_alerts, before=before, now=now, limit=_PRUNED_AT_ONCE, dry=dry, after=total.after
+            )
+            total = AlertsPruned(
+                alerts=total.alerts + done.alerts, kept_for_sinks=total.kept_for_sinks + done.kept_for_sinks,
+                more=done.more, after=done.after,
+            )  # fmt: skip
+            if tell is not None:
+                tell(total)
+        if not dry:
+            AUDIT.info("%s pruned %d alerts over for more than %.0f s", actor, total.alerts, older_than)
+        return total
+
+    async def _prune_sightings(self, *, oldest: float) -> None:
+        """No window is longer than the longest that a rule may have."""
+        after: int | None = 0
+        while after is not None:
+            after = await asyncio.to_thread(
+                self._keeper.prune_sightings, oldest=oldest, limit=_PRUNED_AT_ONCE, after=after
+            )
 
 
 async def _close(sinks: Sequence[Sink]) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from reprieve.app.redaction import redact
 from reprieve.core.failure import ErrorClass
 from reprieve.errors import UnknownNameError, UsageError
+from reprieve.ports.alerting import AlertKeeper
 from reprieve.ports.dead_letters import DeadLetterKeeper, GroupFilter
 from reprieve.ports.reader import Keeper
+from reprieve.ports.reviews import ReviewKeeper
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     MayOverride = Callable[[str], bool]
 
 
-class Upkeep(Keeper, DeadLetterKeeper, Protocol):
+class Upkeep(Keeper, DeadLetterKeeper, ReviewKeeper, AlertKeeper, Protocol):
     """All upkeep there is."""
 
 

@@ -1,4 +1,4 @@
-"""Reviews: what waits for a person, claimed, verified, rejected, undone; and skipped signatures that are asked again."""
+"""Reviews: what waits for a person, claimed, verified, rejected, undone; signatures that are asked again; pruning and erasing."""
 
 from __future__ import annotations
 
@@ -6,23 +6,36 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve.app.analysis.questions import named
 from reprieve.app.answers import AnswerSchema, UnfitError
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
 from reprieve.core import repair
 from reprieve.core.analysis import ReviewEvent
+from reprieve.core.backoff import require_number
 from reprieve.errors import Misfit, RefusedError, ResultError, UnknownNameError, UsageError
 from reprieve.ports.intents import Continuation, Reset, Rule
-from reprieve.ports.reviews import ReviewFilter
+from reprieve.ports.reviews import ReviewFilter, ReviewsPruned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from reprieve.app.operations.asking import OpenJournal
     from reprieve.app.pipeline import Pipeline
     from reprieve.core.analysis import AnalysisStatus
-    from reprieve.ports.reviews import ReviewDetail, ReviewEntry, ReviewReader, ReviewView, SignatureView
+    from reprieve.ports.clock import Clock
+    from reprieve.ports.reviews import (
+        ReviewDetail,
+        ReviewEntry,
+        ReviewKeeper,
+        ReviewReader,
+        ReviewView,
+        SignatureView,
+    )
 
 _MOST_RESET: Final = 1000
+_PRUNED_AT_ONCE: Final = 500
+"""Reviews in one transaction."""
+_CENTURY: Final = 3_155_760_000.0
 _HIGHEST_ID: Final = 2**63 - 1
 _DONE: Final = {
     ReviewEvent.CLAIM: "claimed", ReviewEvent.RELEASE: "gave back", ReviewEvent.VERIFY: "verified",
@@ -33,8 +46,8 @@ _DONE: Final = {
 class ReviewOperations:
     """What people can see and do about what waits for them."""
 
-    def __init__(self, reader: ReviewReader, journal: OpenJournal) -> None:
-        self._reader, self._journal = reader, journal
+    def __init__(self, reader: ReviewReader, keeper: ReviewKeeper, journal: OpenJournal, *, clock: Clock) -> None:
+        self._reader, self._keeper, self._journal, self._clock = reader, keeper, journal, clock
 
     async def list(self, wanted: ReviewFilter = ReviewFilter()) -> Sequence[ReviewView]:  # noqa: B008 - frozen
         """Those that wait, the oldest first; page on with `after`."""
@@ -101,6 +114,10 @@ class ReviewOperations:
         """Take back what was verified or rejected: a new entry, and the review is open again."""
         if not reason_of(reason):
             raise UsageError("say why it is taken back: it is kept")
+        if (await self.show(review_id)).is_pruned:
+            raise RefusedError(
+                f"review {review_id} was pruned: nothing is left to decide it anew by. Erase its signature to have it asked anew"
+            )
         return await self._rule(review_id, ReviewEvent.UNDO, actor, reason)
 
     async def reset(self, signatures: Sequence[str], *, actor: str, reason: str) -> tuple[str, ...]:
@@ -116,6 +133,43 @@ class ReviewOperations:
             reset = Reset(signatures=part, actor=actor, note=note, now=await journal.store.now())
             done += (await journal.ask(reset, patience=PATIENCE)).signatures
         AUDIT.info("%s had %d skipped signatures asked again", actor, len(done))
+        return tuple(done)
+
+    async def prune(
+        self, older_than: float, *, actor: str, dry: bool = False, tell: Callable[[ReviewsPruned], None] | None = None
+    ) -> ReviewsPruned:
+        """Take samples, schema and the model's answers out of reviews of signatures that were closed more than so many seconds ago.
+
+        Who decided what, and when, stays, and the answer is served as before; such a decision cannot be undone any more.
+        Reviews of jobs go with their jobs. `tell` hears after each transaction what has been done so far.
+        """
+        actor = actor_of(actor)
+        require_number("older_than", older_than, 0.0, _CENTURY)
+        before = self._clock.now() - older_than
+        total = ReviewsPruned(reviews=0, more=True)
+        while total.more:
+            done = await asyncio.to_thread(
+                self._keeper.prune_reviews, before=before, limit=_PRUNED_AT_ONCE, dry=dry, after=total.after
+            )
+            total = ReviewsPruned(reviews=total.reviews + done.reviews, more=done.more, after=done.after)
+            if tell is not None:
+                tell(total)
+        if not dry:
+            AUDIT.info("%s pruned %d reviews closed over %.0f s before", actor, total.reviews, older_than)
+        return total
+
+    async def erase(self, signatures: Sequence[str], *, actor: str) -> tuple[str, ...]:
+        """Remove all that is known of signatures, their reviews and history included; those of which something was known.
+
+        All or nothing: refused while one of them is being asked about. Asked again after that, each is new.
+        """
+        actor = actor_of(actor)
+        if isinstance(signatures, str):
+            raise UsageError("erasing takes a list of signatures, not one text")
+        wanted = [named(each) for each in dict.fromkeys(signatures)]
+        now = await (await self._journal()).store.now()
+        done = await asyncio.to_thread(self._keeper.erase_signatures, wanted, now=now)
+        AUDIT.info("%s erased %d signatures", actor, len(done))
         return tuple(done)
 
     async def _rule(self, review_id: int, event: ReviewEvent, actor: str, note: str, **more: Any) -> ReviewDetail:  # noqa: ANN401 - the rest of a Rule

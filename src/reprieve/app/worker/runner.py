@@ -13,6 +13,7 @@ from reprieve.app.alerts.raising import Alerts
 from reprieve.app.pipeline.job import Job
 from reprieve.app.worker.running import UNTRIED, LeaseLostError, Why
 from reprieve.app.worker.verdicts import Trial, judge, judge_apart, log_decision, lost, verdict
+from reprieve.app.worker.waiting import waited_on
 from reprieve.core.classify import is_passage
 from reprieve.core.decide import RetryAt
 from reprieve.core.failure import ErrorClass
@@ -76,7 +77,7 @@ class Runner:
             await self._refused(running, pipeline, refused)
         except Wait as wait:
             running.free_slot()
-            await self._wait_on(lease, wait.on)
+            await self._wait_on(lease, waited_on(wait.on))
         except LeaseLostError:
             _LOG.warning("job %d was taken over by another worker", lease.job_id)
         finally:

@@ -1,4 +1,4 @@
-"""`reprieve alerts`: list, show, ack, resolve, send, test."""
+"""`reprieve alerts`: list, show, ack, resolve, send, test, prune."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reprieve.core.alerts import Level  # noqa: TC001 - Typer evaluates annotations at run time
-from reprieve.faces.cli.common import DEFAULT_URL, Actor, AsJson, Url, acting, operate, say, say_json
-from reprieve.faces.cli.rendering import console, facts, plain, table, when
+from reprieve.faces.cli.common import DEFAULT_URL, Actor, AsJson, Url, acting, duration, operate, say, say_json
+from reprieve.faces.cli.rendering import console, count, facts, plain, table, when
 from reprieve.ports.alerting import AlertFilter
 
 if TYPE_CHECKING:
@@ -142,6 +142,37 @@ def try_sinks(*, actor: Actor = None, as_json: AsJson = False, url: Url = DEFAUL
         console().print(table(("sink", "test", "why"), rows))
     if not tried or any(each.error is not None for each in tried):
         raise typer.Exit(1)
+
+
+@app.command()
+def prune(
+    *,
+    older_than: Annotated[
+        str, typer.Option(help="How long ago they have to have ended: 90d, 12w.", show_default=False)
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; remove nothing.")] = False,
+    actor: Actor = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Remove alerts that ended long ago, with what was told of them. Never an open one, nor one of whose end a sink has yet to hear.
+
+    Keep them for as long as the longest `within` of your rules: failures that led to one that is gone count towards the next.
+
+    Examples:
+    reprieve alerts prune --older-than 90d --dry-run
+    """
+    seconds, who = duration(older_than, unit=True), acting(actor)
+    done = operate(url, lambda operations: operations.alerts.prune(seconds, actor=who, dry=dry_run))
+    if as_json:
+        say_json({"alerts": done.alerts, "kept_for": {"sinks": done.kept_for_sinks}, "dry_run": dry_run})
+        return
+    kept = (
+        f"; {count(done.kept_for_sinks, 'alert')} kept for sinks that have yet to be told"
+        if done.kept_for_sinks
+        else ""
+    )
+    say(f"{count(done.alerts, 'alert')} {'would be removed' if dry_run else 'removed'}{kept}")
 
 
 def _state(alert: AlertView) -> str:

@@ -26,6 +26,9 @@ _NEXT: Final = {
 }
 
 
+_PRUNED: Final = "nothing: what it was decided by was pruned; reprieve reviews erase has its signature asked anew"
+
+
 def about(review: ReviewView) -> str:
     """What a review is about, in a few words."""
     if review.job_id is None:
@@ -66,6 +69,7 @@ def plain_detail(detail: ReviewDetail, *, as_given: bool) -> dict[str, object]:
     """For machines; what users gave is redacted unless it is asked for."""
     return {
         **asdict(detail.review),
+        "is_pruned": detail.is_pruned,
         **{name: _parsed(getattr(detail, name), as_given=as_given) for name in ("samples", "answers", "answer")},
         "schema": _parsed(detail.schema, as_given=True),
         "history": [
@@ -105,7 +109,8 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
         )
     )
     app = "" if review.job_id is None or review.pipeline == BUILT_IN_NAME else " --app ..."
-    say(f"next: {_NEXT[review.state].format(id=review.review_id, app=app)}")
+    following = _PRUNED if detail.is_pruned else _NEXT[review.state]
+    say(f"next: {following.format(id=review.review_id, app=app)}")
 
 
 def _parsed(data: bytes | None, *, as_given: bool) -> object:

@@ -1,4 +1,4 @@
-"""`reprieve reviews`: list, show, claim, release, verify, reject, undo, signatures, reset."""
+"""`reprieve reviews`: list, show, claim, release, verify, reject, undo, signatures, reset, prune, erase."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from reprieve.faces.cli.common import (
     PipelineOption,
     Url,
     acting,
+    duration,
     fail,
     find_pipelines,
     operate,
@@ -248,6 +249,64 @@ def reset(
         say(f"{count(len(done), 'signature')} will be asked again")
     if len(done) < len(set(names)):
         fail(f"{count(len(set(names)) - len(done), 'signature')} not skipped, so left as they are")
+
+
+@app.command()
+def prune(
+    *,
+    older_than: Annotated[
+        str, typer.Option(help="How long ago they have to have been closed: 90d, 12w.", show_default=False)
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count; change nothing.")] = False,
+    actor: Actor = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Take samples, schema and the model's answers out of reviews of signatures that were closed long ago. Never one that waits.
+
+    Who decided what, and when, stays, and answers are served as before; `undo` cannot take such a decision back any more.
+    Reviews of jobs go with their jobs: `reprieve jobs prune`.
+
+    Examples:
+    reprieve reviews prune --older-than 90d --dry-run
+    """
+    seconds, who = duration(older_than, unit=True), acting(actor)
+    done = operate(url, lambda operations: operations.reviews.prune(seconds, actor=who, dry=dry_run))
+    if as_json:
+        say_json({"reviews": done.reviews, "dry_run": dry_run})
+        return
+    say(f"{count(done.reviews, 'review')} {'would be reduced' if dry_run else 'reduced'} to who decided what, and when")
+
+
+@app.command()
+def erase(
+    names: Annotated[list[str], typer.Argument(metavar="SIGNATURE...", help="Which ones.", show_default=False)],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    actor: Actor = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Erase all that is known of signatures: answers, a person's too, reviews that wait, and the history.
+
+    All or nothing: refused while the model is being asked about one of them. Whoever asks about it after that asks the model
+    anew. It cannot be undone.
+
+    Examples:
+    reprieve reviews erase 'people.example/ada-lovelace' --yes
+    """
+    who = acting(actor)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("erasing cannot be undone: say --yes where nobody can be asked")
+        typer.confirm("Erase all that is known of these signatures? It cannot be undone.", abort=True, err=True)
+    done = operate(url, lambda operations: operations.reviews.erase(names, actor=who))
+    if as_json:
+        say_json({"erased": list(done)})
+    elif done:
+        say(f"all that was known of {count(len(done), 'signature')} erased")
+    if len(done) < len(set(names)):
+        fail(f"nothing is known of {count(len(set(names)) - len(done), 'signature')}, or it was erased before")
 
 
 def _act(url: str, task: Callable[[ReviewOperations], Awaitable[ReviewDetail]], *, as_json: bool) -> None:

@@ -26,6 +26,7 @@ _VIEW: Final = tuple(
     (reviews.c.id if name == "review_id" else reviews.c[name]).label(name) for name in ReviewView.__slots__
 )
 _MATERIAL: Final = ("schema", "samples", "answers", "answer")
+_DECIDED: Final = (ReviewState.VERIFIED, ReviewState.REJECTED)
 _STILL_WAITS: Final = or_(
     reviews.c.job_id.is_(None),
     select(queue.c.job_id)
@@ -69,13 +70,15 @@ class SqlReviewReader:
 
     def review(self, review_id: int) -> ReviewDetail | None:
         """One, or None."""
-        whole = select(*_VIEW, *(reviews.c[name] for name in _MATERIAL)).where(reviews.c.id == review_id)
-        rows = self._rows(whole)
+        whole = select(*_VIEW, *(reviews.c[name] for name in _MATERIAL), reviews.c.answered_fence)
+        rows = self._rows(whole.where(reviews.c.id == review_id))
         if not rows:
             return None
         entries = select(*_columns(review_history, ReviewEntry)).where(review_history.c.review_id == review_id)
         material = {name: _bytes(getattr(rows[0], name)) for name in _MATERIAL}
-        return ReviewDetail(review=_view(rows[0]), history=self._entries(entries), **material)
+        return ReviewDetail(
+            review=_view(rows[0]), history=self._entries(entries), is_pruned=_is_pruned(rows[0]), **material
+        )
 
     def signatures(self, status: AnalysisStatus | None, *, limit: int, after: str | None) -> Sequence[SignatureView]:
         """What is known of signatures, in their order; page on with `after`."""
@@ -117,6 +120,10 @@ def _columns(table: Table, view: type) -> list[ColumnElement[Any]]:
 def _view(row: Any) -> ReviewView:  # noqa: ANN401 - a row of the table
     values = {name: getattr(row, name) for name in ReviewView.__slots__}
     return ReviewView(**{**values, "state": ReviewState(row.state)})
+
+
+def _is_pruned(row: Any) -> bool:  # noqa: ANN401 - the same
+    return row.job_id is None and row.state in _DECIDED and row.answered_fence is None
 
 
 def _signature(row: Any) -> SignatureView:  # noqa: ANN401 - a row of the table

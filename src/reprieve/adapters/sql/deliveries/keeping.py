@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import bindparam, delete, or_, select, update
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+T = TypeVar("T")
+
 _AT_ONCE: Final = 500
 _NAMED: Final = 20
 """Ids in one statement, and in one message."""
@@ -26,9 +28,9 @@ _NAMES: Final = ("changelist_id", "recipient", "token")
 """Columns that say who was told about what."""
 
 
-def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+def chunks(many: Sequence[T]) -> Iterator[Sequence[T]]:
     """As many as one statement takes."""
-    return (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
+    return (many[start : start + _AT_ONCE] for start in range(0, len(many), _AT_ONCE))
 
 
 def unsettled(connection: Connection, job_ids: Sequence[int]) -> set[int]:
