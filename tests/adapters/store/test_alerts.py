@@ -319,6 +319,16 @@ def test_what_came_and_went_before_anybody_looked_is_told_with_its_end(desk):
     assert take(desk, "mail", "slack", now=NOW + 5) == ()
 
 
+def test_an_end_that_was_written_while_somebody_made_out_the_beginning_is_told_all_the_same(desk):
+    take(desk, "mail")
+    desk.do(i.Raise(alarm=bug(NOW + 1)))
+    (notice,) = take(desk, "mail", now=NOW + 1)
+    desk.do(i.Told(notice_id=notice.notice_id, fence=notice.fence, now=NOW + 1))
+    desk.do(i.Resolve(actor="reprieve", why="quiet", now=NOW + 2, alerts=((1, None),)))
+    desk.write("DELETE FROM alert_notices WHERE kind = 'resolve'")  # as if it had not seen that there is one to be told
+    assert [each.kind for each in take(desk, "mail", now=NOW + 3)] == ["resolve"]
+
+
 def test_nobody_hears_today_of_what_was_over_the_day_before_yesterday(desk):
     take(desk, "mail")
     desk.do(i.Raise(alarm=bug(NOW + 1)))

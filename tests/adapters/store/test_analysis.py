@@ -9,6 +9,8 @@ from reprieve.ports.intents import Written
 from reprieve.ports.modelling import Usage
 
 NOW = 1_700_000_000.0
+FIRST = int(NOW * 1000) + 1
+"""The fence of who asks first."""
 ACTIVE, SKIPPED, ANALYZED, REVIEW = AnalysisStatus
 
 
@@ -17,11 +19,11 @@ def take(*signatures, **values):
     return i.Reserve(signatures=signatures, **(defaults | values))
 
 
-def conclude(signature, fence=1, **values):
+def conclude(signature, fence=FIRST, **values):
     return i.Conclude(signature=signature, fence=fence, **({"answer": b'"a"', "model": "m", "now": NOW + 1} | values))
 
 
-def fault(signature, status, fence=1, **values):
+def fault(signature, status, fence=FIRST, **values):
     defaults = {"error_type": "timeout", "error_reason": "it was slow", "now": NOW + 1}
     return i.Fault(signature=signature, fence=fence, status=status, **(defaults | values))
 
@@ -40,8 +42,8 @@ def test_a_new_signature_is_held_by_the_one_who_asks_first_and_by_nobody_else(de
     mine = desk.do(take("a", "b"))
     assert mine.mine == {"a", "b"}
     assert [(each.signature, each.status, each.fence, each.leased_by) for each in mine.rows] == [
-        ("a", ACTIVE, 1, "me"),
-        ("b", ACTIVE, 1, "me"),
+        ("a", ACTIVE, FIRST, "me"),
+        ("b", ACTIVE, FIRST, "me"),
     ]
     theirs = desk.do(take("b", "c", owner="them"))
     assert theirs.mine == {"c"}
@@ -51,9 +53,9 @@ def test_a_new_signature_is_held_by_the_one_who_asks_first_and_by_nobody_else(de
 def test_a_lease_that_ran_out_is_taken_over_and_the_first_one_cannot_write_any_more(desk):
     desk.do(take("a"))
     assert desk.do(take("a", owner="them", now=NOW + 60, until=NOW + 120)).mine == {"a"}
-    assert desk.do(conclude("a", fence=1)) is Written.STALE
-    assert desk.do(fault("a", SKIPPED, fence=1)) is Written.STALE
-    assert desk.do(conclude("a", fence=2)) is Written.APPLIED
+    assert desk.do(conclude("a", fence=FIRST)) is Written.STALE
+    assert desk.do(fault("a", SKIPPED, fence=FIRST)) is Written.STALE
+    assert desk.do(conclude("a", fence=FIRST + 1)) is Written.APPLIED
     assert row(desk, "a").answer == b'"a"'
 
 
@@ -113,16 +115,24 @@ def test_a_reset_asks_a_skipped_one_again_and_leaves_an_entry_and_nothing_else_c
 
 def test_who_gives_a_lease_back_leaves_the_signature_to_the_next(desk):
     desk.do(take("a"))
-    assert desk.do(i.LetGo(signature="a", fence=1, now=NOW + 1)) is Written.APPLIED
-    assert desk.do(i.LetGo(signature="a", fence=1, now=NOW + 1)) is Written.STALE
+    assert desk.do(i.LetGo(signature="a", fence=FIRST, now=NOW + 1)) is Written.APPLIED
+    assert desk.do(i.LetGo(signature="a", fence=FIRST, now=NOW + 1)) is Written.STALE
     assert desk.do(take("a", owner="them", now=NOW + 1)).mine == {"a"}
+
+
+def test_a_fence_does_not_come_back_with_a_signature_that_was_erased(desk):
+    desk.do(take("a"))
+    desk.write("DELETE FROM analysis_cache")
+    desk.do(take("a", owner="them", now=NOW + 60, until=NOW + 90))
+    assert desk.do(conclude("a")) is Written.STALE
+    assert row(desk, "a").answer is None
 
 
 def test_whoever_still_asks_holds_on_under_the_same_fence_and_nobody_else_does(desk):
     desk.do(take("a", "b", "c"))
     desk.do(conclude("b"))
     desk.do(take("c", owner="them", now=NOW + 60, until=NOW + 120))
-    assert desk.do(i.Prolong(holds=(("a", 1), ("b", 1), ("c", 1), ("d", 1)), until=NOW + 90)) == 1
+    assert desk.do(i.Prolong(holds=(("a", FIRST), ("b", FIRST), ("c", FIRST), ("d", FIRST)), until=NOW + 90)) == 1
     assert (row(desk, "a").leased_until, row(desk, "a").leased_by) == (NOW + 90, "me")
     assert (row(desk, "b").leased_until, row(desk, "c").leased_until) == (None, NOW + 120)
     assert desk.do(take("a", owner="them", now=NOW + 89)).mine == frozenset()
@@ -131,16 +141,16 @@ def test_whoever_still_asks_holds_on_under_the_same_fence_and_nobody_else_does(d
 
 def test_a_lease_is_never_made_shorter(desk):
     desk.do(take("a"))
-    assert desk.do(i.Prolong(holds=(("a", 1),), until=NOW + 5)) == 1
+    assert desk.do(i.Prolong(holds=(("a", FIRST),), until=NOW + 5)) == 1
     assert row(desk, "a").leased_until == NOW + 60
 
 
 def test_an_answer_that_does_not_fit_any_more_is_asked_anew_and_one_that_came_since_is_not(desk):
     desk.do(take("a", "b"))
     desk.batch(conclude("a"), conclude("b"))
-    unfit = (("a", 1), ("b", 7))
+    unfit = (("a", FIRST), ("b", 7))
     assert desk.do(take("a", "b", now=NOW + 5, unfit=unfit)).mine == {"a"}
-    desk.do(conclude("a", fence=2))
+    desk.do(conclude("a", fence=FIRST + 1))
     assert desk.do(take("a", now=NOW + 9, unfit=unfit)).mine == frozenset()
 
 
@@ -158,8 +168,8 @@ AGAIN = {
     "conclude": [take("a"), conclude("a")],
     "fault": [take("a"), fault("a", ACTIVE, until=NOW + 9)],
     "ask": [take("a"), fault("a", REVIEW)],
-    "prolong": [take("a"), i.Prolong(holds=(("a", 1),), until=NOW + 90)],
-    "let go": [take("a"), i.LetGo(signature="a", fence=1, now=NOW + 1)],
+    "prolong": [take("a"), i.Prolong(holds=(("a", FIRST),), until=NOW + 90)],
+    "let go": [take("a"), i.LetGo(signature="a", fence=FIRST, now=NOW + 1)],
     "reset": [take("a"), fault("a", SKIPPED), reset("a")],
 }
 

@@ -9,6 +9,7 @@ import pytest
 from alert_lab import Ear, alerts_of, opened
 
 import reprieve
+from reprieve.app.alerts import Alerts
 from reprieve.app.profiles import SHIPPED
 from reprieve.core.alerts import Watch
 from reprieve.testing import FakeClock
@@ -34,7 +35,7 @@ def run(url, clock, task, *sinks):
 
 async def ended(app):
     """An alert that is over, though not everybody has heard that."""
-    await app.alerts.saw(Watch.UNPROVEN, source="mail", summary="delivery 2 has no evidence")
+    await Alerts(app.journal).saw(Watch.UNPROVEN, source="mail", summary="delivery 2 has no evidence")
     await app.operations.alerts.send(actor="ann")
     await app.operations.alerts.resolve(1, actor="ann", reason="it was received")
 
@@ -45,7 +46,7 @@ def test_an_alert_of_whose_end_everybody_has_heard_goes(store_url, clock, caplog
     async def task(app):
         await ended(app)
         await app.operations.alerts.send(actor="ann")
-        await app.alerts.saw(Watch.BROKEN_ORDER, source="mail", summary="delivery 1 was marked as sent")
+        await Alerts(app.journal).saw(Watch.BROKEN_ORDER, source="mail", summary="delivery 1 was marked as sent")
         assert (await app.operations.alerts.prune(DAY, actor="kim")).alerts == 0, "it is not old enough"
         clock.advance(2 * DAY)
         assert (await app.operations.alerts.prune(DAY, actor="kim", dry=True)).alerts == 1
@@ -80,7 +81,7 @@ def test_a_sink_that_was_away_at_the_end_is_told_of_it_and_then_the_alert_goes(s
 
 async def limited(app):
     failure = reprieve.classify(reprieve.Retryable("429 Too Many Requests", error_class="RATE_LIMITED"))
-    await app.alerts.failed(failure, source="urls", profile=PATIENT)
+    await Alerts(app.journal).failed(failure, source="urls", profile=PATIENT)
 
 
 def test_what_led_to_an_alert_that_is_pruned_does_not_lead_to_the_next_however_long_the_window(store_url, clock):

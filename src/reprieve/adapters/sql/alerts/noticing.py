@@ -24,10 +24,9 @@ def take(words: Words, said: TakeNotices) -> Talk[NoticesTaken]:
     """Make out what these sinks have not been told of yet, and take what is due."""
     sinks = rows_as_json([[name] for name in said.sinks])
     yield Ask(_make_out(words), {"sinks": sinks, "now": said.now})
-    rows = yield Ask(_make_out_missed(words), {"sinks": sinks, "now": said.now, "recent": said.now - LONG_OVER})
-    if rows:
-        ended = words.listed(sorted({row[0] for row in rows}))
-        yield Ask(_make_out_ends(words), {"ids": ended, "now": said.now})
+    missed = {"sinks": sinks, "now": said.now, "recent": said.now - LONG_OVER}
+    yield Ask(_make_out_missed(words), missed)
+    yield Ask(_make_out_missed_ends(words), missed)
     yield Ask(_know(words), {"sinks": sinks, "now": said.now})
     rows = yield Ask(_due(words), {"sinks": sinks, "now": said.now, "limit": said.limit})
     if not rows:
@@ -109,7 +108,21 @@ def _make_out_missed(words: Words) -> str:
     WHERE alert.resolved_at IS NOT NULL AND alert.resolved_at > {words.value("recent", "moment")} AND NOT EXISTS (
       SELECT 1 FROM alert_notices notice WHERE notice.alert_id = alert.id AND notice.sink = known.sink AND notice.kind = 'raise')
     ORDER BY alert.id, known.sink
-    ON CONFLICT DO NOTHING RETURNING alert_id
+    ON CONFLICT DO NOTHING
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _make_out_missed_ends(words: Words) -> str:
+    """Of those, and of what ended while somebody was making out its beginning."""
+    now = words.value("now", "moment")
+    return f"""
+    INSERT INTO alert_notices (alert_id, sink, kind, not_before, created_at)
+    SELECT alert.id, given.sink, 'resolve', {now}, {now} FROM {words.given("sinks", sink="text")} CROSS JOIN alerts alert
+    JOIN alert_notices notice ON notice.alert_id = alert.id AND notice.sink = given.sink AND notice.kind = 'raise'
+    WHERE alert.resolved_at IS NOT NULL AND alert.resolved_at > {words.value("recent", "moment")}
+    ORDER BY alert.id, given.sink
+    ON CONFLICT DO NOTHING
     """  # noqa: S608 - assembled from constants
 
 

@@ -137,12 +137,15 @@ class SqlAlertReader:
         return any(sink not in since or self._has_news(sink, max(since[sink], now - LONG_OVER)) for sink in sinks)
 
     def _has_news(self, sink: str, since: float) -> bool:
-        """Whether there is an alert that it has not heard of: one that is open, or one that has come and gone since."""
-        heard = select(alert_notices.c.id).where(
-            alert_notices.c.alert_id == alerts.c.id, alert_notices.c.sink == sink, alert_notices.c.kind == "raise"
-        )
-        wanted = (_OPEN,), (_OVER, alerts.c.resolved_at > since)
-        return any(self._values(select(alerts.c.id).where(*each, ~heard.exists()).limit(1)) for each in wanted)
+        """Whether there is an alert of which it has not heard: that it is open, or that it has come and gone since."""
+        wanted = ("raise", (_OPEN,)), ("resolve", (_OVER, alerts.c.resolved_at > since))
+        for kind, which in wanted:
+            heard = select(alert_notices.c.id).where(
+                alert_notices.c.alert_id == alerts.c.id, alert_notices.c.sink == sink, alert_notices.c.kind == kind
+            )
+            if self._values(select(alerts.c.id).where(*which, ~heard.exists()).limit(1)):
+                return True
+        return False
 
     def _values(self, statement: Any) -> Sequence[Mapping[str, Any]]:  # noqa: ANN401 - any selection
         with self._database.transaction() as connection:

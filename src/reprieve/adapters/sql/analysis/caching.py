@@ -62,7 +62,9 @@ def make(words: Words, takes: Iterable[i.Reserve]) -> Talk[None]:
         for signature in take.signatures:
             wanted.setdefault(signature, take)
     if wanted:
-        rows = [(signature, wanted[signature].question, wanted[signature].now) for signature in sorted(wanted)]
+        # A fence never comes back, also where its signature was erased meanwhile: who asked before that cannot write.
+        first = [(name, wanted[name]) for name in sorted(wanted)]
+        rows = [(name, said.question, said.now, int(said.now * 1000)) for name, said in first]
         yield Ask(_make(words), {"rows": rows_as_json(rows)})
 
 
@@ -195,10 +197,10 @@ def reset(words: Words, said: i.Reset, *, again: bool) -> Talk[i.WasReset]:
 
 @cache
 def _make(words: Words) -> str:
-    given = words.given("rows", signature="text", question="text", now="moment")
+    given = words.given("rows", signature="text", question="text", now="moment", fence="bigint")
     return f"""
-    INSERT INTO analysis_cache (url_signature, question, created_at, changed_at)
-    SELECT given.signature, given.question, given.now, given.now FROM {given} WHERE true
+    INSERT INTO analysis_cache (url_signature, question, created_at, changed_at, fence)
+    SELECT given.signature, given.question, given.now, given.now, given.fence FROM {given} WHERE true
     ON CONFLICT (url_signature) DO NOTHING
     """  # noqa: S608 - assembled from constants
 
