@@ -23,6 +23,8 @@ _COLUMNS: Final = (
     "failure_count", "last_error_at", "retry_after", "fence", "leased_by", "leased_until", "changed_at", "input_tokens",
     "output_tokens", "cost",
 )  # fmt: skip
+_STATUSES: Final = {each.value: each for each in AnalysisStatus}
+_NOTHING: Final = Usage()
 _SAME: Final = 1e-4
 """Seconds within which two moments are the same: PostgreSQL keeps microseconds."""
 
@@ -34,11 +36,11 @@ def row_of(row: Sequence[Any]) -> AnalysisRow:
         rest
     )
     return AnalysisRow(
-        signature=signature, question=question, status=AnalysisStatus(status), is_human_verified=bool(verified),
+        signature=signature, question=question, status=_STATUSES[status], is_human_verified=bool(verified),
         answer=None if answer is None else bytes(answer), model=model, error_type=error_type, error_reason=error_reason,
         failure_count=count, last_error_at=error_at, retry_after=retry_after, fence=fence, leased_by=leased_by,
         leased_until=leased_until, changed_at=changed_at,
-        usage=Usage(input_tokens=took[0], output_tokens=took[1], cost=took[2]),
+        usage=_NOTHING if took == [None, None, None] else Usage(input_tokens=took[0], output_tokens=took[1], cost=took[2]),
     )  # fmt: skip
 
 
@@ -123,7 +125,7 @@ def prolong(words: Words, said: i.Prolong) -> Talk[int]:
 
 
 def _taken(usage: Usage | None) -> dict[str, float | None]:
-    return (Usage() if usage is None else usage).as_dict()
+    return (_NOTHING if usage is None else usage).as_dict()
 
 
 def conclude(words: Words, said: i.Conclude, *, again: bool) -> Talk[Written]:
