@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import anthropic
 
+from reprieve.core.endpoint import is_https, secret_headers, usable_key
 from reprieve.errors import UsageError
 from reprieve.ports.modelling import Finish, Reply, Role, Usage
 
@@ -26,6 +27,9 @@ _FINISHES: Final = {
     "refusal": Finish.REFUSED,
 }
 """Any other word is an answer that came to its end."""
+_OWN: Final = "https://api.anthropic.com"
+_NO_KEY: Final = "none"
+"""What endpoints get that want no key: without one the client looks for its own."""
 _MOST_TOKENS: Final = 4096
 _MILLION: Final = 1_000_000
 _GRACE: Final = 1.0
@@ -57,10 +61,9 @@ class Anthropic:
         if not model:
             raise UsageError("a model needs its name at the provider, such as claude-haiku-4-5")
         self.name = f"anthropic:{model}"
-        found = (api_key, os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN"))
-        self.secrets = tuple(key for key in found if key)
-        """What no text may hold."""
-        self._model, self._key, self._base_url = model, api_key, base_url
+        self._model, self._address = model, (base_url or os.environ.get("ANTHROPIC_BASE_URL") or "").strip()
+        self._key, self._token, self._headers, self.secrets = _access(self._address or _OWN, api_key)
+        """The last is what no text may hold."""
         self._max_tokens, self._structured, self._stream, self._prices = max_tokens, structured, stream, prices
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = WeakKeyDictionary()
 
@@ -99,9 +102,24 @@ class Anthropic:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            client = anthropic.AsyncAnthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
-            self._clients[loop] = client
+            client = self._clients[loop] = self._made(self._key, self._token)
         return client
+
+    def _made(self, key: str | None, token: str | None) -> anthropic.AsyncAnthropic:
+        """With a key of ours; without one with what the client finds by itself, which may have an address of its own."""
+        # The client's own would, once its loop is gone, be closed in whichever loop runs then, and fail there.
+        http_client = anthropic.DefaultAsyncHttpxClient()
+        settings: dict[str, Any] = {"max_retries": 0, "default_headers": self._headers, "http_client": http_client}
+        if key or token:
+            client = anthropic.AsyncAnthropic(api_key=key, auth_token=token, base_url=self._address or _OWN, **settings)
+            client.auth_token = token  # older ones take the environment's beside the key that they are given
+            return client
+        client = anthropic.AsyncAnthropic(base_url=self._address or None, **settings)
+        if getattr(client, "credentials", None) is not None:
+            return client
+        if not self._address:
+            raise UsageError("no key for Anthropic: set ANTHROPIC_API_KEY, or give api_key=")
+        return self._made(_NO_KEY, None)
 
     def _request(self, prompt: Prompt, schema: Mapping[str, object] | None) -> dict[str, Any]:
         limit = self._max_tokens if prompt.max_tokens is None else prompt.max_tokens
@@ -139,6 +157,20 @@ class Anthropic:
         if self._prices is not None and taken is not None and made is not None:
             cost = (taken * self._prices[0] + made * self._prices[1]) / _MILLION
         return Usage(input_tokens=taken, output_tokens=made, cost=cost)
+
+
+def _access(address: str, given: str | None) -> tuple[str | None, str | None, dict[str, Any], tuple[str, ...]]:
+    """The key or the token, headers that are sent instead of the environment's, and all that is secret of what is sent."""
+    key, token = usable_key(given), None
+    hidden = secret_headers(os.environ.get("ANTHROPIC_CUSTOM_HEADERS"))
+    if is_https(address):
+        key = key or usable_key(os.environ.get("ANTHROPIC_API_KEY"))
+        token = None if key else usable_key(os.environ.get("ANTHROPIC_AUTH_TOKEN"))
+        return key, token, {}, tuple(each for each in (key, token, *hidden.values()) if each)
+    headers: dict[str, Any] = dict.fromkeys(hidden, anthropic.Omit())
+    if hidden:  # it may have been the one that is left out
+        headers["Authorization"] = f"Bearer {key or _NO_KEY}"
+    return key or _NO_KEY, None, headers, (key,) if key else ()
 
 
 def _unexpected(response: Any, content: bytes) -> anthropic.APIError:  # noqa: ANN401 - as above
