@@ -7,7 +7,6 @@ import json
 import os
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import anthropic
 
@@ -65,7 +64,7 @@ class Anthropic:
         self._key, self._token, self._headers, self.secrets = _access(self._address or _OWN, api_key)
         """The last is what no text may hold."""
         self._max_tokens, self._structured, self._stream, self._prices = max_tokens, structured, stream, prices
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = {}
 
     async def ask(
         self,
@@ -92,7 +91,7 @@ class Anthropic:
         return self._reply(message, raw.http_response)
 
     async def close(self) -> None:
-        """Let go of this loop's connections; those of loops that are gone went with them."""
+        """Let go of this loop's connections; those of loops that are gone go when it is next asked."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -102,6 +101,8 @@ class Anthropic:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            for gone in [each for each in tuple(self._clients) if each.is_closed()]:
+                self._clients.pop(gone, None)
             client = self._clients[loop] = self._made(self._key, self._token)
         return client
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import openai
 
@@ -66,7 +65,7 @@ class OpenAI:
         self._stream, self._prices = stream, prices
         # OpenAI's newer models refuse the older name, which is the one that everybody else knows.
         self._limit = "max_completion_tokens" if own else "max_tokens"
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = {}
 
     async def ask(
         self,
@@ -84,7 +83,7 @@ class OpenAI:
             return reply_of(raw, self._prices)
 
     async def close(self) -> None:
-        """Let go of this loop's connections; those of loops that are gone went with them."""
+        """Let go of this loop's connections; those of loops that are gone go when it is next asked."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -94,6 +93,8 @@ class OpenAI:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
+            for gone in [each for each in tuple(self._clients) if each.is_closed()]:
+                self._clients.pop(gone, None)
             # The client's own would, once its loop is gone, be closed in whichever loop runs then, and fail there.
             http_client = openai.DefaultAsyncHttpxClient(trust_env=self._trust_env)
             client = openai.AsyncOpenAI(
