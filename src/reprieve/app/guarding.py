@@ -28,6 +28,9 @@ _ENDED: Final = {
     Finish.TRUNCATED: repair.Problem("truncated", "it was cut off by the limit of tokens"),
     Finish.REFUSED: repair.Problem("refused", "the model refused"),
     Finish.FILTERED: repair.Problem("filtered", "the provider's filter stopped it"),
+    Finish.UNFINISHED: repair.Problem(
+        "unfinished", "it stopped before it was done: answer with text, and call no tool"
+    ),
 }
 
 

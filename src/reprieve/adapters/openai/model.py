@@ -127,8 +127,11 @@ class OpenAI:
         async with chunks:
             if not is_stream(chunks.response):
                 raise unexpected(chunks.response, await chunks.response.aread())
-            async for chunk in chunks:
-                pieces.take(chunk)
+            try:
+                async for chunk in chunks:
+                    pieces.take(chunk)
+            except ValueError as error:
+                raise unexpected(chunks.response, b"") from error
         return pieces.reply(self._prices)
 
 
