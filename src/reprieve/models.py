@@ -25,6 +25,7 @@ _HOMES: Final = {
 }
 _HOME_OF: Final = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
 _EXTRA_OF: Final = {"Anthropic": "anthropic", "LocalModel": "local", "OpenAI": "openai"}
+_HOLD_KEYS: Final = frozenset({"Anthropic", "OpenAI"})
 _CLASS_OF: Final = {"openai": "OpenAI", "anthropic": "Anthropic"}
 _FORMS: Final = ("openai:NAME", "anthropic:NAME", "openai+https://HOST/v1#NAME", "local", "local:/path/to/model.gguf")
 
@@ -44,19 +45,12 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
 
 
 def model_at(text: str, **settings: Any) -> Model:  # noqa: ANN401 - what the model's own class takes
-    """The model that a setting names; `settings` go to its class, and its key is known to redaction from here on.
+    """The model that a setting names; `settings` go to its class.
 
     `openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `openai+http://127.0.0.1:8080/v1#qwen3` (any endpoint that speaks
     OpenAI's protocol), `local` (the embedded model), `local:/path/to/model.gguf`.
     """
-    from reprieve.app.guarding import keep_secret  # noqa: PLC0415 - importing this module loads next to nothing
-
-    model = _made(text.strip(), settings)
-    keep_secret(model)
-    return model
-
-
-def _made(text: str, settings: dict[str, Any]) -> Model:
+    text = text.strip()
     scheme, colon, rest = text.partition(":")
     kind, plus, transport = scheme.partition("+")
     if kind == "local" and not plus:
@@ -91,7 +85,7 @@ def _without_password(text: str) -> str:
 
 
 def _class_of(name: str) -> Callable[..., Model]:
-    return cast("Callable[..., Model]", __getattr__(name))
+    return cast("Callable[..., Model]", globals().get(name) or __getattr__(name))
 
 
 def __getattr__(name: str) -> object:
@@ -108,8 +102,11 @@ def __getattr__(name: str) -> object:
         raise ImportError(
             f"{name} needs {error.name}: pip install 'reprieve[{_EXTRA_OF[name]}]'", name=error.name
         ) from error
-    globals()[name] = value
-    return value
+    if name in _HOLD_KEYS:
+        from reprieve.app.secrecy import keeping_secrets  # noqa: PLC0415 - the same
+
+        value = keeping_secrets(cast("type", value), "model")
+    return globals().setdefault(name, value)  # another thread may have been here at the same time
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from reprieve.senders import SMTP, Maildir, Slack, Webhook
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from reprieve.adapters.maildir import Maildir
@@ -27,6 +27,7 @@ _HOMES: Final = {
 }
 _HOME_OF: Final = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
 _EXTRA_OF: Final = {"Slack": "slack", "SMTP": "mail", "Imap": "mail", "Webhook": "webhook"}
+_HOLD_KEYS: Final = frozenset({"SMTP", "Slack", "Webhook"})
 
 __all__ = [  # written out for type checkers and readers; a test keeps it equal to the homes above
     "SMTP",
@@ -60,8 +61,11 @@ def __getattr__(name: str) -> object:
         raise ImportError(
             f"{name} needs {error.name}: pip install 'reprieve[{_EXTRA_OF[name]}]'", name=error.name
         ) from error
-    globals()[name] = value
-    return value
+    if name in _HOLD_KEYS:
+        from reprieve.app.secrecy import keeping_secrets  # noqa: PLC0415 - the same
+
+        value = keeping_secrets(cast("type", value), "sender")
+    return globals().setdefault(name, value)  # another thread may have been here at the same time
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
 
@@ -9,8 +11,9 @@ import pytest
 
 import reprieve
 import reprieve.models
+from reprieve.app.redaction import forget_secrets
 from reprieve.errors import UnknownNameError, UsageError
-from reprieve.models import model_at
+from reprieve.models import Anthropic, OpenAI, model_at
 
 HEAVY = ("anthropic", "asyncio", "httpx2", "jsonschema", "openai", "pydantic", "re2", "xllamacpp")
 KEY = "key-of-a-test-0003"
@@ -106,6 +109,37 @@ def test_a_password_in_a_name_that_is_not_known_is_not_repeated():
     assert "hunter22" not in str(caught.value)
 
 
-def test_the_key_is_known_to_redaction_the_moment_the_model_is_made():
-    model_at("openai:gpt", api_key="key-of-a-test-0004")
-    assert "key-of-a-test-0004" not in reprieve.redact("the key-of-a-test-0004 is out")
+@pytest.mark.parametrize("make", [OpenAI, Anthropic, lambda name, **keys: model_at(f"openai:{name}", **keys)])
+def test_a_key_is_known_to_redaction_the_moment_the_model_is_made(make):
+    key = "key-of-a-test-0004"
+    try:
+        make("m", api_key=key)
+        assert key not in reprieve.redact(f"the {key} is out")
+    finally:
+        forget_secrets()
+
+
+def test_so_is_the_key_of_the_environment(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "key-of-a-test-0005")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    try:
+        OpenAI("m"), Anthropic("m")
+        assert reprieve.redact(f"{KEY}, key-of-a-test-0005").count("key-of-a-test") == 0
+    finally:
+        forget_secrets()
+
+
+@pytest.mark.parametrize("kind", [OpenAI, Anthropic])
+def test_the_class_that_registers_is_the_one_for_all_who_look_at_it(kind):
+    made = getattr(importlib.import_module(f"reprieve.adapters.{kind.__name__.lower()}"), kind.__name__)
+    assert repr(kind) == f"<class 'reprieve.models.{kind.__name__}'>"
+    assert inspect.signature(kind) == inspect.signature(made)
+    assert (kind.__doc__, kind.__init__.__doc__) == (made.__doc__, made.__init__.__doc__)
+    assert isinstance(model_at(f"{kind.__name__.lower()}:m"), kind)
+    assert isinstance(kind("m"), made)
+    assert getattr(reprieve.models, kind.__name__) is kind
+
+
+def test_importing_a_class_loads_no_rules_of_redaction():
+    done = run("import sys\nfrom reprieve.models import OpenAI\nprint('re2' in sys.modules)")
+    assert done.stdout.strip() == "False", done.stderr

@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
+import reprieve
 import reprieve.senders
+from reprieve.app.redaction import forget_secrets
+from reprieve.senders import SMTP, Slack, Webhook
 
 HEAVY = ("asyncio", "aiohttp", "aiosmtplib", "httpcore2", "httpx2", "slack_sdk", "re2", "sqlalchemy")
 
@@ -43,3 +46,20 @@ def test_a_library_that_is_not_there_is_named_with_what_brings_it(name, library,
     done = run(f"import sys; sys.modules[{library!r}] = None\nfrom reprieve.senders import {name}")
     assert done.returncode != 0
     assert f"pip install 'reprieve[{extra}]'" in done.stderr.splitlines()[-1]
+
+
+MAKE = {
+    "Webhook": lambda secret: Webhook(headers={"X-Api-Key": secret}),
+    "Slack": Slack,
+    "SMTP": lambda secret: SMTP("mail.example.invalid", sender="a@example.invalid", username="a", password=secret),
+}
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_what_a_sender_holds_is_known_to_redaction_the_moment_it_is_made(name):
+    secret = f"correct-{name}-battery"
+    try:
+        assert isinstance(MAKE[name](secret), getattr(reprieve.senders, name))
+        assert secret not in reprieve.redact(f"the server echoed {secret} to us")
+    finally:
+        forget_secrets()

@@ -7,6 +7,7 @@ from time import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from reprieve.app.answers import AnswerSchema, UnfitError
+from reprieve.app.secrecy import keep_secrets
 from reprieve.core import repair
 from reprieve.core.failure import ErrorClass
 from reprieve.core.record import writable
@@ -27,6 +28,9 @@ _ENDED: Final = {
     Finish.TRUNCATED: repair.Problem("truncated", "it was cut off by the limit of tokens"),
     Finish.REFUSED: repair.Problem("refused", "the model refused"),
     Finish.FILTERED: repair.Problem("filtered", "the provider's filter stopped it"),
+    Finish.UNFINISHED: repair.Problem(
+        "unfinished", "it stopped before it was done: answer with text, and call no tool"
+    ),
 }
 
 
@@ -93,26 +97,13 @@ async def guarded(
     its `material` has all that was asked and answered. What the provider's client raises passes as it is.
     `tell_schema=False` leaves the prompt as it is, for one that describes the answer itself.
     """
-    keep_secret(model)
+    keep_secrets(model, "model")  # of one of your own
     form: AnswerSchema[Any] = AnswerSchema.of(schema)
     question = Prompt.of(prompt) if isinstance(prompt, str) else prompt
     if not question.turns or question.turns[-1].role is not Role.USER:
         raise UsageError("a prompt ends with what the user says")
     guard = _Guard(model, question, form, tuple(samples), timeout, tell_schema)
     return await guard.run()
-
-
-def keep_secret(model: Model) -> None:
-    """Take the credentials that a model names out of every text from now on; those too short to be found are left."""
-    secrets: tuple[str, ...] = getattr(model, "secrets", ())
-    if secrets:
-        from reprieve.app import redaction  # noqa: PLC0415 - its rules are heavy
-        from reprieve.core.redact import SHORTEST  # noqa: PLC0415 - the same
-
-        known = {value for _, value in redaction.DEFAULT.secrets.values}  # registering one anew is work for all
-        for secret in secrets:
-            if len(secret) >= SHORTEST and secret not in known:
-                redaction.register_secret(secret, name=f"model {model.name}")
 
 
 def usage_of(error: BaseException) -> Usage | None:

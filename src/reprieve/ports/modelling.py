@@ -22,11 +22,13 @@ class Finish(StrEnum):
     """The model would not."""
     FILTERED = "filtered"
     """The provider's filter stopped it."""
+    UNFINISHED = "unfinished"
+    """It stopped for something else than being done: a tool that nobody offered, a pause, a reason that is not known."""
 
     @property
     def repairable(self) -> bool:
         """Whether asking again with what is wrong can help: what was cut off or refused would be so again."""
-        return self is Finish.COMPLETE
+        return self in {Finish.COMPLETE, Finish.UNFINISHED}
 
 
 class Role(StrEnum):

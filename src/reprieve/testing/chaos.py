@@ -43,6 +43,7 @@ _FINISHES: Final = {
     Finish.TRUNCATED: "length",
     Finish.REFUSED: "stop",
     Finish.FILTERED: "content_filter",
+    Finish.UNFINISHED: "tool_calls",
 }
 _LONGEST: Final = 600.0
 _MODEL: Final = "behind-trouble"

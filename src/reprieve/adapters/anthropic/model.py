@@ -7,10 +7,10 @@ import json
 import os
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import anthropic
 
+from reprieve.core.endpoint import is_https, secret_headers, usable_key
 from reprieve.errors import UsageError
 from reprieve.ports.modelling import Finish, Reply, Role, Usage
 
@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
 _ROLES: Final = {Role.USER: "user", Role.MODEL: "assistant"}
 _FINISHES: Final = {
+    "end_turn": Finish.COMPLETE,
+    "stop_sequence": Finish.COMPLETE,
     "max_tokens": Finish.TRUNCATED,
     "model_context_window_exceeded": Finish.TRUNCATED,
     "refusal": Finish.REFUSED,
 }
-"""Any other word is an answer that came to its end."""
+"""Any other, such as `tool_use` and `pause_turn`, is an answer that did not come to its end."""
+_OWN: Final = "https://api.anthropic.com"
+_NO_KEY: Final = "none"
+"""What endpoints get that want no key: without one the client looks for its own."""
 _MOST_TOKENS: Final = 4096
 _MILLION: Final = 1_000_000
+_MOST: Final = 10**12
 _GRACE: Final = 1.0
 """Seconds that the client has to say itself that it took too long; its own limit is for each read, not for all of them."""
 
@@ -57,12 +63,11 @@ class Anthropic:
         if not model:
             raise UsageError("a model needs its name at the provider, such as claude-haiku-4-5")
         self.name = f"anthropic:{model}"
-        found = (api_key, os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN"))
-        self.secrets = tuple(key for key in found if key)
-        """What no text may hold."""
-        self._model, self._key, self._base_url = model, api_key, base_url
+        self._model, self._address = model, (base_url or os.environ.get("ANTHROPIC_BASE_URL") or "").strip()
+        self._key, self._token, self._headers, self.secrets = _access(self._address or _OWN, api_key)
+        """The last is what no text may hold."""
         self._max_tokens, self._structured, self._stream, self._prices = max_tokens, structured, stream, prices
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = {}
 
     async def ask(
         self,
@@ -73,23 +78,35 @@ class Anthropic:
     ) -> Reply:
         """Ask once; raises the client's own exceptions, also for an error that comes with status 200 or within a stream."""
         request = self._request(prompt, schema)
-        messages = self._client().messages
         async with asyncio.timeout(timeout + _GRACE):
             if self._stream:
-                async with messages.stream(**request, timeout=timeout) as stream:
-                    if "event-stream" not in stream.response.headers.get("content-type", "event-stream"):
-                        raise _unexpected(stream.response, await stream.response.aread())
-                    return self._reply(await stream.get_final_message(), stream.response)
-            raw: Any = await messages.with_raw_response.create(**request, timeout=timeout)
+                return await self._streamed(request, timeout)
+            raw: Any = await self._client().messages.with_raw_response.create(**request, timeout=timeout)
             try:
                 message = raw.parse()
                 message = await message if isawaitable(message) else message  # older clients answer at once
             except ValueError as error:
                 raise _unexpected(raw.http_response, raw.http_response.content) from error
-        return self._reply(message, raw.http_response)
+        return self._reply(message, raw.http_response, raw.http_response.content)
+
+    async def _streamed(self, request: dict[str, Any], timeout: float) -> Reply:  # noqa: ASYNC109 - as above
+        """The same in pieces; a stream that ends without saying why it ended is a connection that broke."""
+        async with self._client().messages.stream(**request, timeout=timeout) as stream:
+            response = stream.response
+            if "event-stream" not in response.headers.get("content-type", "event-stream"):
+                raise _unexpected(response, await response.aread())
+            try:
+                message = await stream.get_final_message()
+            except AssertionError:  # of the client, where no message began
+                message = None
+            except ValueError as error:
+                raise _unexpected(response, b"") from error
+        if message is None:
+            raise _ended_early(response)
+        return self._reply(message, response, b"")
 
     async def close(self) -> None:
-        """Let go of this loop's connections; those of loops that are gone went with them."""
+        """Let go of this loop's connections; those of loops that are gone go when it is next asked."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -99,9 +116,26 @@ class Anthropic:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            client = anthropic.AsyncAnthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
-            self._clients[loop] = client
+            for gone in [each for each in tuple(self._clients) if each.is_closed()]:
+                self._clients.pop(gone, None)
+            client = self._clients[loop] = self._made(self._key, self._token)
         return client
+
+    def _made(self, key: str | None, token: str | None) -> anthropic.AsyncAnthropic:
+        """With a key of ours; without one with what the client finds by itself, which may have an address of its own."""
+        # The client's own would, once its loop is gone, be closed in whichever loop runs then, and fail there.
+        http_client = anthropic.DefaultAsyncHttpxClient()
+        settings: dict[str, Any] = {"max_retries": 0, "default_headers": self._headers, "http_client": http_client}
+        if key or token:
+            client = anthropic.AsyncAnthropic(api_key=key, auth_token=token, base_url=self._address or _OWN, **settings)
+            client.auth_token = token  # older ones take the environment's beside the key that they are given
+            return client
+        client = anthropic.AsyncAnthropic(base_url=self._address or None, **settings)
+        if getattr(client, "credentials", None) is not None:
+            return client
+        if not self._address:
+            raise UsageError("no key for Anthropic: set ANTHROPIC_API_KEY, or give api_key=")
+        return self._made(_NO_KEY, None)
 
     def _request(self, prompt: Prompt, schema: Mapping[str, object] | None) -> dict[str, Any]:
         limit = self._max_tokens if prompt.max_tokens is None else prompt.max_tokens
@@ -112,20 +146,24 @@ class Anthropic:
         if prompt.temperature is not None:
             request["extra_body"] = {"temperature": prompt.temperature}  # newer clients have no argument for it
         if schema is not None and self._structured:
-            form = anthropic.transform_schema(dict(schema))  # leaves out what the API does not know; we check all of it
+            try:
+                form = anthropic.transform_schema(dict(schema))  # leaves out what the API does not know
+            except (ValueError, AssertionError):  # all of it is what it does not know; we check the answer anyway
+                return request
             request["output_config"] = {"format": {"type": "json_schema", "schema": form}}
         return request
 
-    def _reply(self, message: Any, response: Any) -> Reply:  # noqa: ANN401 - what came is not sure to be a message
+    def _reply(self, message: Any, response: Any, body: bytes) -> Reply:  # noqa: ANN401 - what came is not sure to be a message
         content = getattr(message, "content", None)
         if not isinstance(content, list):
-            raise _unexpected(response, response.content)
-        if message.stop_reason is None:
-            raise anthropic.APIConnectionError(message="the stream ended early", request=response.request)
+            raise _unexpected(response, body)
+        if not message.stop_reason:
+            raise _ended_early(response)
+        texts = [getattr(block, "text", None) for block in content if getattr(block, "type", None) == "text"]
         return Reply(
-            text="".join(block.text for block in content if block.type == "text"),
-            finish=_FINISHES.get(message.stop_reason, Finish.COMPLETE),
-            usage=self._usage(message.usage),
+            text="".join(text for text in texts if isinstance(text, str)),
+            finish=_FINISHES.get(message.stop_reason, Finish.UNFINISHED),
+            usage=self._usage(getattr(message, "usage", None)),
             model=str(getattr(message, "model", None) or ""),
             request_id=response.headers.get("request-id"),
         )
@@ -133,12 +171,34 @@ class Anthropic:
     def _usage(self, usage: Any) -> Usage:  # noqa: ANN401 - the same
         """Cached tokens are input too."""
         names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        parts = [count for name in names if isinstance(count := getattr(usage, name, None), int)]
-        taken, made = sum(parts) if parts else None, getattr(usage, "output_tokens", None)
+        parts = [count for name in names if (count := _count(getattr(usage, name, None))) is not None]
+        taken, made = sum(parts) if parts else None, _count(getattr(usage, "output_tokens", None))
         cost = None
         if self._prices is not None and taken is not None and made is not None:
             cost = (taken * self._prices[0] + made * self._prices[1]) / _MILLION
         return Usage(input_tokens=taken, output_tokens=made, cost=cost)
+
+
+def _access(address: str, given: str | None) -> tuple[str | None, str | None, dict[str, Any], tuple[str, ...]]:
+    """The key or the token, headers that are sent instead of the environment's, and all that is secret of what is sent."""
+    key, token = usable_key(given), None
+    hidden = secret_headers(os.environ.get("ANTHROPIC_CUSTOM_HEADERS"))
+    if is_https(address):
+        key = key or usable_key(os.environ.get("ANTHROPIC_API_KEY"))
+        token = None if key else usable_key(os.environ.get("ANTHROPIC_AUTH_TOKEN"))
+        return key, token, {}, tuple(each for each in (key, token, *hidden.values()) if each)
+    headers: dict[str, Any] = dict.fromkeys(hidden, anthropic.Omit())
+    if hidden:  # it may have been the one that is left out
+        headers["Authorization"] = f"Bearer {key or _NO_KEY}"
+    return key or _NO_KEY, None, headers, (key,) if key else ()
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MOST else None
+
+
+def _ended_early(response: Any) -> anthropic.APIConnectionError:  # noqa: ANN401 - as above
+    return anthropic.APIConnectionError(message="the answer ended early", request=response.request)
 
 
 def _unexpected(response: Any, content: bytes) -> anthropic.APIError:  # noqa: ANN401 - as above

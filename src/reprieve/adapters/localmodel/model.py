@@ -6,7 +6,6 @@ import asyncio
 import importlib.util
 import os
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
 
 import openai
 
@@ -61,7 +60,7 @@ class LocalModel:
         self._server = Server(path, Size(slots=slots, context=context, threads=taken))
         self._slots, self._structured, self._file = slots, structured, path.name
         self._client: tuple[Running, OpenAI] | None = None
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._gates: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
 
     async def ask(
         self,
@@ -93,6 +92,8 @@ class LocalModel:
         loop = asyncio.get_running_loop()
         gate = self._gates.get(loop)
         if gate is None:
+            for gone in [each for each in tuple(self._gates) if each.is_closed()]:
+                self._gates.pop(gone, None)
             gate = self._gates[loop] = asyncio.Semaphore(self._slots)
         return gate
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
 import openai
 
 from reprieve.adapters.openai.replies import Pieces, is_stream, reply_of, unexpected
 from reprieve.adapters.openai.schemas import is_strict
+from reprieve.core.endpoint import is_https, secret_headers, usable_key
 from reprieve.errors import UsageError
 from reprieve.ports.modelling import Role
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reprieve.ports.modelling import Prompt, Reply
 
 _ROLES: Final = {Role.USER: "user", Role.MODEL: "assistant"}
+_OWN: Final = "https://api.openai.com/v1"
 _NO_KEY: Final = "none"
 """What endpoints get that want no key: the client insists on one."""
 _GRACE: Final = 1.0
@@ -54,16 +55,17 @@ class OpenAI:
         if not model:
             raise UsageError("a model needs its name at the provider, such as gpt-5-mini")
         self.name = f"openai:{model}"
-        own = base_url is None and not os.environ.get("OPENAI_BASE_URL")
-        self._key = api_key or _key_for(base_url)
-        self.secrets = () if self._key == _NO_KEY else (self._key,)
-        """What no text may hold."""
-        self._model, self._base_url, self._trust_env = model, base_url, trust_env
+        address = (base_url or os.environ.get("OPENAI_BASE_URL") or "").strip()
+        own = not address
+        self._base_url = address or _OWN
+        self._key, self._headers, self.secrets = _access(self._base_url, api_key, own=own)
+        """The last is what no text may hold."""
+        self._model, self._trust_env = model, trust_env
         self._structured = own if structured is None else structured
         self._stream, self._prices = stream, prices
         # OpenAI's newer models refuse the older name, which is the one that everybody else knows.
         self._limit = "max_completion_tokens" if own else "max_tokens"
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = WeakKeyDictionary()
+        self._clients: dict[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = {}
 
     async def ask(
         self,
@@ -81,7 +83,7 @@ class OpenAI:
             return reply_of(raw, self._prices)
 
     async def close(self) -> None:
-        """Let go of this loop's connections; those of loops that are gone went with them."""
+        """Let go of this loop's connections; those of loops that are gone go when it is next asked."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -91,10 +93,14 @@ class OpenAI:
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            http_client = None if self._trust_env else openai.DefaultAsyncHttpxClient(trust_env=False)
+            for gone in [each for each in tuple(self._clients) if each.is_closed()]:
+                self._clients.pop(gone, None)
+            # The client's own would, once its loop is gone, be closed in whichever loop runs then, and fail there.
+            http_client = openai.DefaultAsyncHttpxClient(trust_env=self._trust_env)
             client = openai.AsyncOpenAI(
-                api_key=self._key, base_url=self._base_url, max_retries=0, http_client=http_client
-            )
+                api_key=self._key, base_url=self._base_url, max_retries=0, http_client=http_client,
+                default_headers=self._headers,
+            )  # fmt: skip
             self._clients[loop] = client
         return client
 
@@ -121,16 +127,24 @@ class OpenAI:
         async with chunks:
             if not is_stream(chunks.response):
                 raise unexpected(chunks.response, await chunks.response.aread())
-            async for chunk in chunks:
-                pieces.take(chunk)
+            try:
+                async for chunk in chunks:
+                    pieces.take(chunk)
+            except ValueError as error:
+                raise unexpected(chunks.response, b"") from error
         return pieces.reply(self._prices)
 
 
-def _key_for(base_url: str | None) -> str:
-    """The environment's key, unless it would go over an open wire to somebody who did not issue it."""
-    key = os.environ.get("OPENAI_API_KEY")
-    if base_url is not None and not base_url.startswith("https:"):
-        return _NO_KEY
-    if not key and base_url is None:
-        raise UsageError("no key for OpenAI: set OPENAI_API_KEY, or give api_key=")
-    return key or _NO_KEY
+def _access(address: str, given: str | None, *, own: bool) -> tuple[str, dict[str, Any], tuple[str, ...]]:
+    """The key, headers that are sent instead of the environment's, and all that is secret of what is sent."""
+    key = usable_key(given)
+    hidden = secret_headers(os.environ.get("OPENAI_CUSTOM_HEADERS"))
+    if is_https(address):
+        key = key or usable_key(os.environ.get("OPENAI_API_KEY"))
+        if key is None and own:
+            raise UsageError("no key for OpenAI: set OPENAI_API_KEY, or give api_key=")
+        return key or _NO_KEY, {}, tuple(each for each in (key, *hidden.values()) if each)
+    headers: dict[str, Any] = dict.fromkeys(hidden, openai.Omit())
+    if hidden:  # it may have been the one that is left out
+        headers["Authorization"] = f"Bearer {key or _NO_KEY}"
+    return key or _NO_KEY, headers, (key,) if key else ()

@@ -10,12 +10,18 @@ import openai
 from reprieve.ports.modelling import Finish, Reply, Usage
 
 _FINISHES: Final = {
+    **dict.fromkeys(
+        ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete", "completed"), Finish.COMPLETE
+    ),
     "length": Finish.TRUNCATED,
     "max_tokens": Finish.TRUNCATED,
-    "content_filter": Finish.FILTERED,
+    **dict.fromkeys(("content_filter", "safety", "recitation", "sensitive"), Finish.FILTERED),
     "refusal": Finish.REFUSED,
 }
-"""Any other word is an answer that came to its end."""
+"""OpenAI's words, and those of others who are compatible with it; any other is an answer that did not come to its end."""
+_FAILURES: Final = frozenset({"error", "abort", "insufficient_system_resource", "network_error"})
+"""Words of gateways and servers that failed in the middle."""
+_MOST: Final = 10**12
 _MILLION: Final = 1_000_000
 
 
@@ -26,13 +32,14 @@ def reply_of(raw: Any, prices: tuple[float, float] | None) -> Reply:  # noqa: AN
         completion = raw.parse()
     except ValueError as error:
         raise unexpected(response, response.content) from error
-    choices = getattr(completion, "choices", None)
-    if not choices or getattr(choices[0], "message", None) is None:
+    choice = _first(completion)
+    message = getattr(choice, "message", None)
+    if message is None:
         raise unexpected(response, response.content)
-    message = choices[0].message
+    refusal = getattr(message, "refusal", None)
     return Reply(
-        text=message.content or getattr(message, "refusal", None) or "",
-        finish=_finish(choices[0].finish_reason, getattr(message, "refusal", None)),
+        text=_text(getattr(message, "content", None)) or _text(refusal),
+        finish=_finish(_reason(choice, response), refusal),
         usage=_usage(getattr(completion, "usage", None), prices),
         model=getattr(completion, "model", None) or "",
         request_id=response.headers.get("x-request-id"),
@@ -63,7 +70,7 @@ class Pieces:
         self._response = response
         self._texts: list[str] = []
         self._refusals: list[str] = []
-        self._finish: str | None = None
+        self._finish = ""
         self._usage: Any = None
         self._model = ""
 
@@ -71,15 +78,16 @@ class Pieces:
         """Add a piece."""
         self._model = getattr(chunk, "model", None) or self._model
         self._usage = getattr(chunk, "usage", None) or self._usage
-        for choice in (getattr(chunk, "choices", None) or ())[:1]:
-            delta = choice.delta
-            self._texts.append(getattr(delta, "content", None) or "")
-            self._refusals.append(getattr(delta, "refusal", None) or "")
-            self._finish = choice.finish_reason or self._finish
+        choice = _first(chunk)
+        if choice is not None:
+            delta = getattr(choice, "delta", None)
+            self._texts.append(_text(getattr(delta, "content", None)))
+            self._refusals.append(_text(getattr(delta, "refusal", None)))
+            self._finish = _reason(choice, self._response) or self._finish
 
     def reply(self, prices: tuple[float, float] | None) -> Reply:
         """All of them."""
-        if self._finish is None:
+        if not self._finish:
             raise openai.APIConnectionError(message="the stream ended early", request=self._response.request)
         refusal = "".join(self._refusals)
         return Reply(
@@ -91,14 +99,39 @@ class Pieces:
         )
 
 
-def _finish(reason: str | None, refusal: str | None) -> Finish:
-    return Finish.REFUSED if refusal else _FINISHES.get(reason or "", Finish.COMPLETE)
+def _first(answer: Any) -> Any:  # noqa: ANN401 - as above
+    choices = getattr(answer, "choices", None)
+    return choices[0] if isinstance(choices, list) and choices else None
+
+
+def _reason(choice: Any, response: Any) -> str:  # noqa: ANN401 - as above
+    """Why it ended, in lower case; a failure in the middle of an answer is raised as what it is."""
+    reason = getattr(choice, "finish_reason", None)
+    reason = reason.lower() if isinstance(reason, str) else ""
+    if reason in _FAILURES:
+        error = getattr(choice, "error", None)
+        raise openai.APIError("the answer broke off", response.request, body=error if isinstance(error, dict) else None)
+    return reason
+
+
+def _text(content: object) -> str:
+    """Some answer in parts, of which those that are text count."""
+    if isinstance(content, list):
+        return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _finish(reason: str, refusal: object) -> Finish:
+    """Where an endpoint does not say, its answer is judged by its form alone."""
+    if refusal:
+        return Finish.REFUSED
+    return _FINISHES.get(reason, Finish.UNFINISHED) if reason else Finish.COMPLETE
 
 
 def _usage(usage: Any, prices: tuple[float, float] | None) -> Usage:  # noqa: ANN401 - as above
     taken, made = (_count(getattr(usage, name, None)) for name in ("prompt_tokens", "completion_tokens"))
     cost = getattr(usage, "cost", None)  # some gateways say
-    if not isinstance(cost, int | float):
+    if not isinstance(cost, int | float) or not 0 <= cost <= _MOST:
         cost = None
         if prices is not None and taken is not None and made is not None:
             cost = (taken * prices[0] + made * prices[1]) / _MILLION
@@ -106,4 +139,4 @@ def _usage(usage: Any, prices: tuple[float, float] | None) -> Usage:  # noqa: AN
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if type(value) is int and 0 <= value <= _MOST else None

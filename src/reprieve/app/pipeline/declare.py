@@ -25,6 +25,7 @@ from reprieve.app.pipeline.rules import (
 from reprieve.app.pipeline.stage import Stage, Upgrade, restore
 from reprieve.app.pipeline.values import TypeCodec
 from reprieve.app.profiles import SHIPPED, ProfileBook, ProfileLike
+from reprieve.app.secrecy import keep_secrets
 from reprieve.core.breaker import Breaker
 from reprieve.errors import Misfit, PayloadError, UnknownNameError, UsageError
 
@@ -293,17 +294,5 @@ def _by_name(senders: Iterable[Sender]) -> dict[str, Sender]:
         name = check_name("sender", sender.name)
         if named.setdefault(name, sender) is not sender:
             raise UsageError(f"two senders of one pipeline are named {name!r}")
-        _keep_secret(sender)
+        keep_secrets(sender, "sender")  # of one of your own
     return named
-
-
-def _keep_secret(sender: Sender) -> None:
-    """Take the credentials that a sender names out of every text from now on; those too short to be found are left."""
-    secrets: tuple[str, ...] = getattr(sender, "secrets", ())
-    if secrets:
-        from reprieve.app.redaction import register_secret  # noqa: PLC0415 - its rules are heavy
-        from reprieve.core.redact import SHORTEST  # noqa: PLC0415 - the same
-
-        for secret in secrets:
-            if len(secret) >= SHORTEST:
-                register_secret(secret, name=f"sender {sender.name}")

@@ -130,9 +130,9 @@ def _completion(content: str | None, finish: str, refusal: str | None = None) ->
     return json_reply(body, headers=_REQUEST)
 
 
-def completion(content: str = "hello") -> Reply:
-    """200: an answer."""
-    return _completion(content, "stop")
+def completion(content: str | None = "hello", finish: str = "stop") -> Reply:
+    """200: an answer, which may have ended for any reason."""
+    return _completion(content, finish)
 
 
 def cut_off() -> Reply:
