@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel
 
 import reprieve
 from reprieve.core.analysis import AnalysisStatus
+from reprieve.models import OpenAI
 from reprieve.models import Reply as ModelReply
 from reprieve.models import Usage
 from reprieve.ports import intents as i
@@ -56,6 +57,29 @@ def test_a_model_that_takes_longer_than_a_lease_is_asked_once_whoever_else_wants
     assert (first.count(AnalysisStatus.ANALYZED), first.cached) == (2, 0)
     assert (second.count(AnalysisStatus.ANALYZED), second.cached) == (2, 2)
     assert sorted(model.asked) == ["a", "b"]
+
+
+@pytest.mark.spec("LLM-2.1")
+def test_who_waits_for_another_try_holds_on_and_leaves_no_more_than_a_lease_behind(store_url, flaky_http):
+    flaky_http.next(replies.openai.rate_limit_exceeded("2"))
+    flaky_http.always(GOOD)
+    question = {"prompt": "{signature}", "schema": {"type": "object"}, "lease": 0.6}
+
+    async def main():
+        model = OpenAI("m", base_url=flaky_http.url("/v1"), api_key="key-of-a-test-0003")
+        async with reprieve.connect(store_url) as app, reprieve.connect(store_url) as other:
+            first = asyncio.create_task(app.analysis(model, **question).analyze("a"))
+            await asyncio.to_thread(flaky_http.wait_for_requests, 1)
+            await asyncio.sleep(0.2)
+            (row,) = await app.journal.store.analyses(["a"])
+            second = await other.analysis(model, **question).analyze("a")
+            await model.close()
+            return row, await first, second
+
+    row, first, second = asyncio.run(main())
+    assert row.leased_until - row.last_error_at < 1.5 < row.retry_after - row.last_error_at
+    assert (first.cached, second.cached) == (False, True)
+    assert len(flaky_http.requests) == 2
 
 
 def strict(value):

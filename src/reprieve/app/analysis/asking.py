@@ -129,7 +129,7 @@ class Asker:
         status, retry_after, until = AnalysisStatus.ACTIVE, None, None
         match decision:
             case RetryAt():
-                retry_after, until = decision.at, decision.at + self.holds.lease
+                retry_after, until = decision.at, now + self.holds.lease  # renewed meanwhile
             case Park(state=ParkState.NEEDS_REVIEW):
                 status = AnalysisStatus.NEEDS_REVIEW
             case Park() if stops_all(failure) and halt.why is not None:
