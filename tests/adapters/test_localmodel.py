@@ -189,6 +189,46 @@ def test_nobody_else_may_ask_and_its_memory_stays_within_bounds(model):
     assert megabytes < 600
 
 
+def test_its_memory_does_not_grow_with_the_number_of_asks(model):
+    def resident():
+        status = Path(f"/proc/{pid_of(model)}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    async def some(begin, end):
+        await asyncio.gather(*(model.ask(Prompt.of(f"{n} is what?", max_tokens=2)) for n in range(begin, end)))
+        return resident()
+
+    async def main():
+        try:
+            return await some(0, 6), await some(6, 36)
+        finally:
+            await model.close()
+
+    before, after = asyncio.run(main())
+    assert after < before * 1.2 + 20
+
+
+def test_who_leaves_in_the_middle_of_an_answer_leaves_its_slot_to_the_next(capfd):
+    async def main():
+        model = LocalModel(context=512, slots=1, threads=1)
+        try:
+            await model.ask(Prompt.of("hi", max_tokens=1))
+            pid = pid_of(model)
+            for _ in range(3):
+                left = asyncio.create_task(model.ask(Prompt.of("Tell a very long story.", max_tokens=400)))
+                await asyncio.sleep(0.2)
+                left.cancel()
+                await asyncio.wait([left])
+                assert left.cancelled()
+            answer = await model.ask(Prompt.of("hi", max_tokens=1))
+            return answer.usage.output_tokens, pid_of(model) == pid
+        finally:
+            await model.close()
+
+    assert asyncio.run(main()) == (1, True)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_file_that_llama_cannot_load_is_told_and_leaves_no_process(tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\x00" * 64)

@@ -237,6 +237,26 @@ def test_a_model_serves_one_loop_after_another_and_after_it_was_closed(flaky_htt
         second.run(model.close())
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("provider", MAKERS)
+def test_who_is_asked_while_it_is_closed_fails_for_now(flaky_http, provider, stream):
+    flaky_http.always(Stall())
+
+    async def main():
+        model = MAKERS[provider](flaky_http, stream=stream)
+        waiting = asyncio.create_task(model.ask(Prompt.of("?"), timeout=2.0))
+        await asyncio.to_thread(flaky_http.wait_for_requests, 1)
+        await model.close()
+        try:
+            return await waiting
+        finally:
+            await model.close()
+
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is the question
+        asyncio.run(main())
+    assert classify(caught.value).retryable, caught.value
+
+
 LOOPS = """
 import asyncio, gc, os
 from reprieve.models import {kind}, Prompt
