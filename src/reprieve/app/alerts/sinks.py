@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from reprieve.app.redaction import register_secret
+from reprieve.app.secrecy import keep_secrets
 from reprieve.core.alerts import Level
-from reprieve.core.redact import SHORTEST
 from reprieve.ports.alerting import Notice
 from reprieve.ports.sending import Message, Outgoing
 
@@ -26,11 +26,10 @@ class SenderSink:
 
     def __init__(self, sender: Sender, recipient: str, *, name: str | None = None) -> None:
         self._sender, self._recipient = sender, sender.address(recipient)
+        keep_secrets(sender, "sender")
         # A hook's URL is a secret too: whoever has it can post there.
-        hidden = (self._recipient,) if self._recipient.startswith("http") else ()
-        for secret in (*getattr(sender, "secrets", ()), *hidden):
-            if len(secret) >= SHORTEST:
-                register_secret(secret, name=f"secret of the sender {sender.name}")
+        if self._recipient.startswith("http"):
+            register_secret(self._recipient, name=f"recipient of the sender {sender.name}")
         self.name = f"{sender.name}-{_digest(self._recipient)}" if name is None else name
         self.timeout = sender.capability.send_timeout
 
