@@ -29,7 +29,7 @@ EXPECTED = {
     "needs_review": {"answer": "in_progress", "skip": "skipped", "cancel": "cancelled"},
     "dead_letter": {"replay": "in_progress"},
     "succeeded": {},
-    "skipped": {},
+    "skipped": {"reopen": "needs_review"},
     "cancelled": {},
 }  # fmt: skip
 
@@ -67,14 +67,15 @@ def test_what_is_not_over_has_a_way_to_every_end(status):
 
 @pytest.mark.parametrize("status", [status for status in OPEN if status is not JobStatus.NEEDS_REVIEW])
 def test_without_any_person_a_job_can_still_succeed_and_be_given_up(status):
-    of_people = {JobEvent.CANCEL, JobEvent.ANSWER, JobEvent.REPLAY, JobEvent.ASK}
+    of_people = {JobEvent.CANCEL, JobEvent.ANSWER, JobEvent.REPLAY, JobEvent.REOPEN, JobEvent.ASK}
     assert reachable(status, set(JobEvent) - of_people) >= {JobStatus.SUCCEEDED, JobStatus.DEAD_LETTER}
 
 
 @pytest.mark.parametrize("status", sorted(OVER))
-def test_what_is_over_is_left_only_by_replay_and_only_a_dead_letter_is(status):
+def test_what_is_over_is_left_by_the_replay_of_a_dead_letter_and_by_who_takes_a_rejection_back_alone(status):
     ways_out = {event for event in JobEvent if (status, event) in TRANSITIONS}
-    assert ways_out == ({JobEvent.REPLAY} if status is JobStatus.DEAD_LETTER else set())
+    left = {JobStatus.DEAD_LETTER: {JobEvent.REPLAY}, JobStatus.SKIPPED: {JobEvent.REOPEN}}
+    assert ways_out == left.get(status, set())
     assert status.over
 
 

@@ -50,6 +50,8 @@ class JobEvent(StrEnum):
     CANCEL = "cancel"
     ANSWER = "answer"
     """A person has answered: it goes on."""
+    REOPEN = "reopen"
+    """Who rejected it takes that back."""
     REPLAY = "replay"
 
 
@@ -69,6 +71,7 @@ def _table() -> dict[tuple[JobStatus, JobEvent], JobStatus]:
         (running, JobEvent.RELEASE): running,
         (review, JobEvent.ANSWER): running,
         (review, JobEvent.SKIP): JobStatus.SKIPPED,
+        (JobStatus.SKIPPED, JobEvent.REOPEN): review,
         (dead, JobEvent.REPLAY): running,
     }
     table |= {(status, JobEvent.CANCEL): JobStatus.CANCELLED for status in (pending, running, failed, review)}

@@ -107,6 +107,7 @@ def test_every_intent_gets_the_answer_that_the_port_promises(desk, say, submits)
         i.Steer(campaign_id=404, fence=0, expects=(), state=CampaignState.CANCELLED, actor="ann", reason="x", now=NOW),
         i.Launch(campaign_id=404, wave=0, launched=0, count=1, now=NOW),
         i.Reserve(signatures=("a",), question="q", owner="x", until=NOW, now=NOW),
+        i.Prolong(holds=(("a", 404),), until=NOW),
         i.Conclude(signature="a", fence=404, answer=b"1", model="m", now=NOW),
         i.Fault(signature="a", fence=404, status=AnalysisStatus.ACTIVE, error_type="x", error_reason="x", now=NOW),
         i.LetGo(signature="a", fence=404, now=NOW),

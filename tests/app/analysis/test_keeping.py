@@ -48,6 +48,7 @@ def test_a_verified_answer_outlives_what_it_was_decided_by_and_so_does_who_decid
     verify(waiting)
     assert prune(waiting).reviews == 0, "it is not old enough"
     waiting.clock.advance(2 * DAY)
+    caplog.clear()
     with caplog.at_level(logging.INFO, "reprieve.operations"):
         assert prune(waiting).reviews == 1
     assert caplog.messages == ["kim pruned 1 reviews closed over 86400 s before"]
@@ -99,6 +100,7 @@ def test_a_dry_run_changes_nothing_and_leaves_no_line_in_the_log(waiting, caplog
     verify(waiting)
     waiting.clock.advance(2 * DAY)
     told = []
+    caplog.clear()
     with caplog.at_level(logging.INFO, "reprieve.operations"):
         assert prune(waiting, dry=True, tell=told.append).reviews == 1
     assert (caplog.messages, [each.reviews for each in told]) == ([], [1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import reprieve
-from reprieve.app.material import as_given
+from reprieve.app.material import as_given, material_of
 from reprieve.core.analysis import ReviewState
 from reprieve.ports.reviews import ReviewFilter
 
@@ -120,12 +120,43 @@ def test_a_rejected_job_is_skipped_and_says_by_whom_and_why(run):
         await reviews.reject(review.review_id, actor="ada", reason="nobody can tell")
         with pytest.raises(reprieve.JobFailedError):
             await job.result()
-        with pytest.raises(reprieve.RefusedError, match="has gone on since"):
-            await reviews.undo(review.review_id, actor="ada", reason="oops")
         return (await app.operations.jobs.show(job.job_id)).job
 
     job = run(main)
     assert (job.status, job.reason, job.ended_by) == ("skipped", "nobody can tell", "ada")
+
+
+def test_a_rejection_is_taken_back_and_the_job_goes_on_with_what_is_answered_then(run):
+    pipeline = judging()
+
+    async def main(app, reviews):
+        job, review = await asked(app, pipeline, subject="cl-1", version=1)
+        await reviews.reject(review.review_id, actor="ada", reason="nobody can tell")
+        await reviews.undo(review.review_id, actor="ben", reason="I can")
+        assert (await app.operations.jobs.show(job.job_id)).job.status == "needs_review"
+        assert [each.review_id for each in await reviews.list()] == [review.review_id]
+        await reviews.verify(review.review_id, 3, actor="ben", pipelines={"judging": pipeline})
+        await app.work(pipeline, until_idle=True)
+        entries = (await reviews.show(review.review_id)).history
+        return await job.result(), [(each.event, each.actor) for each in entries]
+
+    result, entries = run(main)
+    assert result == "score 3"
+    assert entries == [("ask", "reprieve"), ("reject", "ada"), ("undo", "ben"), ("verify", "ben")]
+
+
+def test_a_rejection_is_not_taken_back_once_a_later_version_has_come(run):
+    pipeline = judging()
+
+    async def main(app, reviews):
+        _, review = await asked(app, pipeline, subject="cl-1", version=1)
+        await reviews.reject(review.review_id, actor="ada", reason="nobody can tell")
+        await app.submit(pipeline, "text", subject="cl-1", version=2)
+        with pytest.raises(reprieve.RefusedError, match="version 2 of its subject came after"):
+            await reviews.undo(review.review_id, actor="ada", reason="oops")
+        return (await reviews.show(review.review_id)).review.state
+
+    assert run(main) is ReviewState.REJECTED
 
 
 def test_two_people_do_not_do_the_same_work(run):
@@ -195,3 +226,18 @@ def test_without_samples_what_was_asked_is_shown():
     kept = as_given({"question": "Which is it?", "samples": [], "answers": []})
     assert json.loads(kept.samples) == ["Which is it?"]
     assert json.loads(as_given({"question": "Which?", "samples": ["a"]}).samples) == ["a"]
+
+
+def test_what_failed_in_a_group_is_shown_all_of_it():
+    def unusable_of(name):
+        answer = {"text": f"{name}!", "errors": ["no"]}
+        return reprieve.Unusable("no", material={"schema": {"type": "string"}, "samples": [name], "answers": [answer]})
+
+    group = ExceptionGroup("two", [unusable_of("one"), ExceptionGroup("more", [ValueError("x"), unusable_of("two")])])
+    found = material_of(group)
+    assert json.loads(found.samples) == ["one", "two"]
+    assert [each["text"] for each in json.loads(found.answers)] == ["one!", "two!"]
+    assert json.loads(found.schema) == {"type": "string"}
+    alone = material_of(ExceptionGroup("one", [unusable_of("one")]))
+    assert json.loads(alone.samples) == ["one"]
+    assert material_of(ExceptionGroup("none", [ValueError("x")])) is None

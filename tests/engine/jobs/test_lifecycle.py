@@ -33,6 +33,7 @@ BY_THEIR_OWN_LOOP = [(*before, event) for before in ((), (RETRY,)) for event in 
 BY_A_PERSON = {
     (JobStatus.NEEDS_REVIEW, JobEvent.ANSWER),
     (JobStatus.NEEDS_REVIEW, JobEvent.SKIP),
+    (JobStatus.SKIPPED, JobEvent.REOPEN),
     (JobStatus.DEAD_LETTER, JobEvent.REPLAY),
 }
 """Shown where reviews and dead letters are."""

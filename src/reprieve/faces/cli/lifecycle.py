@@ -53,6 +53,7 @@ EVENTS: Final[Mapping[JobEvent, str]] = {
     JobEvent.RELEASE: "the lease is given back at no cost: the worker stops, the next stage is held, or a stored value does not fit",
     JobEvent.CANCEL: "somebody ends it; a running one is stopped by its worker",
     JobEvent.ANSWER: "the person has answered: it goes on from the next stage, or has succeeded",
+    JobEvent.REOPEN: "the person who rejected it, or another, takes that back",
     JobEvent.REPLAY: "the dead letter is replayed",
 }
 LETTER_STATES: Final[Mapping[LetterState, str]] = {

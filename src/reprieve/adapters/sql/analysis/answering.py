@@ -9,6 +9,8 @@ from reprieve.adapters.sql.words import Ask
 from reprieve.core.analysis import ReviewEvent, ReviewState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reprieve.adapters.sql.analysis.ruling import Held
     from reprieve.adapters.sql.words import Talk, Words
     from reprieve.ports.intents import Rule
@@ -82,10 +84,25 @@ def _skip(words: Words, review: Held, said: Rule) -> Talk[int | str]:
 def _take_back(words: Words, review: Held, said: Rule) -> Talk[int | str]:
     """Only while nobody has gone on with it."""
     values = {"job_id": review.job_id, "fence": review.answered_fence, "stage": review.stage, "now": said.now}
+    if review.state is ReviewState.REJECTED:
+        return (yield from _reopen(words, review, values))
     rows = yield Ask(_ask_again(words), values)
     if not rows:
         return f"job {review.job_id} has gone on since: what a person said of it cannot be taken back"
     yield Ask(_forget(words), values)
+    return int(rows[0][0])
+
+
+def _reopen(words: Words, review: Held, values: Mapping[str, object]) -> Talk[int | str]:
+    """A rejected job waits for a person again; unless a later version of its subject has come, which it must not come after."""
+    place = {"job_id": review.job_id}
+    later = yield Ask(_later(words), place)
+    if later:
+        return f"version {later[0][0]} of its subject came after job {review.job_id}: that is the one to look at"
+    rows = yield Ask(_requeue(words), values)
+    if not rows:
+        return f"job {review.job_id} is not as it was left: what a person said of it cannot be taken back"
+    yield Ask(_unend(words), place)
     return int(rows[0][0])
 
 
@@ -202,3 +219,31 @@ def _forget(words: Words) -> str:
     return f"""
     DELETE FROM checkpoints WHERE job_id = {words.value("job_id", "bigint")} AND fence = {words.value("fence", "bigint")}
     """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _later(words: Words) -> str:
+    return f"""
+    SELECT newer.version FROM jobs JOIN jobs AS newer
+      ON newer.pipeline = jobs.pipeline AND newer.subject = jobs.subject AND newer.version > jobs.version
+    LEFT JOIN outcomes AS ended ON ended.job_id = newer.id
+    WHERE jobs.id = {words.value("job_id", "bigint")} AND (ended.status IS NULL OR ended.status NOT IN ('dead_letter', 'cancelled'))
+    ORDER BY newer.version DESC LIMIT 1
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _requeue(words: Words) -> str:
+    return f"""
+    INSERT INTO queue (job_id, pipeline, stage, priority, state, waits_on, opened_at, fence)
+    SELECT jobs.id, jobs.pipeline, outcomes.stage, jobs.priority, 3, 'review', {words.value("now", "moment")}, outcomes.fence + 1
+    FROM outcomes JOIN jobs ON jobs.id = outcomes.job_id
+    WHERE outcomes.job_id = {words.value("job_id", "bigint")} AND outcomes.fence = {words.value("fence", "bigint")}
+      AND outcomes.stage = {words.value("stage")} AND outcomes.status = 'skipped' AND jobs.payload IS NOT NULL
+    RETURNING fence
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
+def _unend(words: Words) -> str:
+    return f"DELETE FROM outcomes WHERE job_id = {words.value('job_id', 'bigint')}"  # noqa: S608 - constants
