@@ -172,10 +172,10 @@ class App:
     @property
     def alerts(self) -> Alerts:
         """For whoever sees something that somebody may have to hear of."""
-        return Alerts(self.journal, opened=self._tell_meanwhile)
+        return Alerts(self.journal, news=self._tell_meanwhile)
 
     def _tell_meanwhile(self) -> None:
-        """Have the sinks told of what was opened, from now on until the application is closed; beside a worker somebody does."""
+        """Have the sinks told of what there is to hear, from now on until the application is closed; beside a worker somebody does."""
         if self._stack is None or not self._sinks or self._closing is not None or self._working:
             return
         herald = self._herald()

@@ -162,12 +162,9 @@ class Journal:
         """The answers to many at once, which are applied together."""
         return self._wait(intents, patience, is_one=False)
 
-    async def ask_together(
-        self, fault: i.Fault, alarms: Sequence[i.Raise | i.Weigh]
-    ) -> tuple[i.Written, Sequence[i.Raised]]:
+    def ask_together(self, fault: i.Fault, *alarms: i.Raise | i.Weigh) -> Future[list[Any]]:
         """The answers to an error and to what it raises, which are written in one transaction."""
-        written, *raised = await self._wait((fault, *alarms), None, is_one=False)
-        return written, raised
+        return self._wait((fault, *alarms), None, is_one=False)
 
     async def look(self, at: Callable[[], Awaitable[_T]]) -> _T:
         """What a look at the store finds; while the store cannot be reached it is tried again."""

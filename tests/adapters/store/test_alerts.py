@@ -64,6 +64,27 @@ def test_many_of_a_batch_are_one_alert_each_by_rule_and_key(desk):
     ]
 
 
+def quiet(at):
+    return replace(bug(at, rule="authentication"), quiet=3600.0)
+
+
+def test_what_has_been_quiet_for_long_enough_is_over_though_nobody_was_there_to_say_so(desk):
+    desk.do(i.Raise(alarm=quiet(NOW)))
+    assert desk.do(i.Raise(alarm=quiet(NOW + 3599))).opened is False
+    assert desk.do(i.Raise(alarm=quiet(NOW + 3599 + 3600))).opened is True
+    first, second = desk.rows("alerts")
+    assert (first["resolved_at"], first["why"]) == (NOW + 7199, "nothing for 3600 s")
+    assert (second["count"], second["resolved_at"]) == (1, None)
+
+
+def test_an_alert_of_several_that_has_been_quiet_takes_several_again(desk):
+    for n in range(11):
+        desk.do(sighted(NOW + n))
+    later = NOW + 1000
+    answers = [desk.do(sighted(later + n)) for n in range(11)]
+    assert [answer.opened for answer in answers] == [False] * 10 + [True]
+
+
 def test_what_comes_late_does_not_turn_time_back(desk):
     desk.do(i.Raise(alarm=bug(NOW)))
     desk.do(i.Raise(alarm=bug(NOW - 10)))
@@ -78,10 +99,9 @@ def test_after_an_end_the_next_one_is_an_alert_of_its_own(desk):
     assert [row["resolved_by"] for row in desk.rows("alerts")] == ["ann", None]
 
 
-def test_after_an_unknown_outcome_nothing_is_counted_twice(desk):
+def test_after_an_unknown_outcome_nothing_is_counted_twice_and_who_opened_it_hears_so(desk):
     for _ in range(2):
-        answer = desk.do(i.Raise(alarm=bug()), again=True)
-        assert answer.alert_id == 1
+        assert desk.do(i.Raise(alarm=bug()), again=True) == i.Raised(alert_id=1, opened=True)
     (row,) = desk.rows("alerts")
     assert row["count"] == 1
 
@@ -114,7 +134,7 @@ def test_a_burial_whose_outcome_was_unknown_counts_once(desk, say):
     lease = desk.lease()
     burial = replace(say.bury(lease.job_id, lease.fence), alarms=(bug(),))
     assert desk.do(burial) is Written.ALERTED
-    assert desk.do(burial, again=True) is Written.APPLIED
+    assert desk.do(burial, again=True) is Written.ALERTED, "nobody has said so yet"
     (row,) = desk.rows("alerts")
     assert row["count"] == 1
 

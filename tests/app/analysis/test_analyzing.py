@@ -13,7 +13,7 @@ from reprieve.adapters.sql.tables import metadata
 from reprieve.core.analysis import AnalysisStatus
 from reprieve.core.failure import TAXONOMY, Category, ErrorClass
 from reprieve.models import Reply as ModelReply
-from reprieve.testing import HangUp, Reply, replies
+from reprieve.testing import Answering, HangUp, Reply, replies
 
 ACTIVE, SKIPPED, ANALYZED, REVIEW = AnalysisStatus
 GOOD = replies.openai.completion('{"kind": "article"}')
@@ -150,7 +150,9 @@ def test_a_verified_answer_that_does_not_fit_a_new_schema_goes_back_to_a_person(
     lab.analyze("a")
     lab.run(lambda app, _: app.operations.reviews.verify(1, {"kind": "product"}, actor="ada"))
     sent = len(lab.asked)
-    assert lab.analyze("a", schema=Wider).status is REVIEW
+    recalled = lab.analyze("a", "https://a.example/1", schema=Wider)
+    assert (recalled.status, recalled.error_type) == (REVIEW, "json_schema_error")
+    assert "does not fit the schema as it is now" in recalled.error_reason
     assert lab.analyze("a", schema=Wider).status is REVIEW
 
     async def look(app, _):
@@ -160,12 +162,16 @@ def test_a_verified_answer_that_does_not_fit_a_new_schema_goes_back_to_a_person(
         await app.operations.reviews.verify(review.review_id, {"kind": "product", "language": "en"}, actor="ada")
         return await app.operations.reviews.show(review.review_id)
 
-    assert b"product" in lab.run(look).answers, "what was verified before is shown"
+    detail = lab.run(look)
+    assert b"product" in detail.answers, "what was verified before is shown"
+    assert b"https://a.example/1" in detail.samples
     assert lab.analyze("a", schema=Wider).value == Wider(kind="product", language="en")
     assert len(lab.asked) == sent
 
 
-@pytest.mark.parametrize("changed", [{"prompt": "What is {signature}?"}, {"schema": {"type": "object"}}])
+@pytest.mark.parametrize(
+    "changed", [{"prompt": "What is {signature}?"}, {"schema": {"type": "object"}}, {"system": "Be brief."}]
+)
 def test_a_changed_prompt_or_schema_is_asked_anew_once(lab, changed):
     lab.upstream.always(GOOD)
     lab.analyze("a")
@@ -239,6 +245,24 @@ def test_a_batch_tells_what_became_of_each_and_how_far_it_is(lab):
     assert [found.count(status) for status in (ANALYZED, SKIPPED, REVIEW, ACTIVE)] == [2, 1, 1, 0]
     assert [(each.done, each.total) for each in seen] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert (seen[-1].cached, seen[-1].analyzed, seen[-1].skipped, seen[-1].needs_review) == (1, 2, 1, 1)
+
+
+def test_an_outage_stops_the_batch_once_ten_in_a_row_have_spent_their_retries_and_nobody_is_skipped(lab):
+    lab.upstream.always(Reply(503))
+    found = lab.run(lambda _, analysis: analysis.analyze_many({f"s{each}": [] for each in range(40)}), concurrency=1)
+    assert len(lab.asked) == 30
+    assert (found.count(ACTIVE), found.count(SKIPPED), len(found.results)) == (40, 0, 10)
+    assert found.stopped is not None
+    assert found.stopped.startswith("server_error: ")
+
+
+def test_trouble_with_some_does_not_stop_a_batch(lab):
+    def mostly_down(request):
+        return GOOD if b"s9" in request.body or b"s19" in request.body else Reply(503)
+
+    lab.upstream.always(Answering(mostly_down))
+    found = lab.run(lambda _, analysis: analysis.analyze_many({f"s{each}": [] for each in range(28)}), concurrency=1)
+    assert (found.count(ACTIVE), found.count(ANALYZED), found.stopped) == (26, 2, None)
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])

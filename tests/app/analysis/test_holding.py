@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import gc
+import logging
 import os
 from contextlib import suppress
 from typing import Annotated
@@ -105,6 +107,103 @@ def test_a_cached_answer_that_the_same_schema_does_not_take_any_more_is_asked_an
     assert (again.count(AnalysisStatus.ANALYZED), again.cached) == (3, 0)
     assert lab.analyze("a", schema=After).cached is True
     assert len(lab.asked) == 5
+
+
+def test_a_renewal_that_fails_is_followed_by_the_next(store_url):
+    model = Slow(2.0)
+    question = {"prompt": "{signature}", "schema": {"type": "object"}, "lease": 0.6}
+
+    async def main():
+        async with reprieve.connect(store_url) as app, reprieve.connect(store_url) as other:
+            apply, failed = app.journal.store.apply, []
+
+            async def once_broken(intents, *, again=False):
+                if not failed and any(isinstance(each, i.Prolong) for each in intents):
+                    failed.append(1)
+                    raise ValueError("a bug")
+                return await apply(intents, again=again)
+
+            app.journal.store.apply = once_broken
+            first = asyncio.create_task(app.analysis(model, **question).analyze("a"))
+            while not model.asked:  # noqa: ASYNC110 - of another task
+                await asyncio.sleep(0.01)
+            await other.analysis(model, **question).analyze("a")
+            await first
+            return failed
+
+    assert asyncio.run(main()) == [1]
+    assert model.asked == ["a"]
+
+
+def test_who_leaves_gives_the_signature_back_long_before_its_lease_is_over(store_url):
+    question = {"prompt": "{signature}", "schema": {"type": "object"}, "lease": 3600.0}
+
+    async def main():
+        async with reprieve.connect(store_url) as app:
+            model = Slow(3600.0)
+            analysis = app.analysis(model, **question)
+            leaving = asyncio.create_task(analysis.analyze("a"))
+            while not model.asked:  # noqa: ASYNC110 - of another task
+                await asyncio.sleep(0.01)
+            leaving.cancel()
+            await asyncio.wait([leaving])
+            async with asyncio.timeout(60):
+                return await app.analysis(Slow(0.0), **question).analyze("a")
+
+    assert asyncio.run(main()).status is AnalysisStatus.ANALYZED
+
+
+def test_whoever_joins_a_question_that_is_being_asked_pays_nothing(lab):
+    lab.upstream.always(GOOD)
+    found = lab.run(lambda _, analysis: asyncio.gather(*(analysis.analyze("a") for _ in range(10))))
+    assert sum((each.usage for each in found), Usage()) == Usage(input_tokens=TOKENS[0], output_tokens=TOKENS[1])
+
+
+def test_a_look_that_fails_is_told_to_who_looked_and_to_nobody_else(lab, caplog):
+    async def main(app, analysis):
+        async def refused(signatures):
+            raise reprieve.StoreRefusedError("no")
+
+        app.journal.store.analyses = refused
+        with pytest.raises(reprieve.StoreRefusedError):
+            await analysis.analyze("a")
+        gc.collect()
+
+    lab.run(main)
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_batch_that_was_stopped_says_nothing_about_how_many_are_skipped(lab):
+    lab.upstream.always(replies.openai.invalid_request())
+    lab.run(lambda _, analysis: analysis.analyze_many({f"s{each}": [] for each in range(30)}))
+    lab.upstream.always(replies.openai.invalid_api_key())
+    lab.run(lambda _, analysis: analysis.analyze_many({f"t{each}": [] for each in range(30)}), concurrency=1)
+
+    async def look(app, _):
+        return {alert.rule: alert.is_open for alert in await app.operations.alerts.list()}
+
+    assert lab.run(look) == {"skipped": True, "authentication": True}
+
+
+def test_who_is_cancelled_while_its_failure_is_written_does_not_keep_others_from_hearing_of_it(lab, caplog):
+    lab.upstream.always(replies.openai.invalid_api_key())
+
+    async def main(app, analysis):
+        apply, asking = app.journal.store.apply, None
+
+        async def cancelled(intents, *, again=False):
+            if any(isinstance(each, i.Fault) for each in intents):
+                asking.cancel()
+                await asyncio.sleep(0)
+            return await apply(intents, again=again)
+
+        app.journal.store.apply = cancelled
+        asking = asyncio.create_task(analysis.analyze("a"))
+        await asyncio.wait([asking])
+
+    with caplog.at_level(logging.ERROR, "reprieve.alerts"):
+        lab.run(main)
+    assert [each.name for each in caplog.records if each.name == "reprieve.alerts"] == ["reprieve.alerts"]
 
 
 @pytest.mark.parametrize(

@@ -217,9 +217,30 @@ def test_erasing_a_subject_takes_what_users_gave_out_of_its_reviews_and_never_of
         return await reviews.show(review.review_id)
 
     detail = run(main)
+    assert (detail.review.reason, {entry.note for entry in detail.history}) == ("erased", {"erased"})
     assert (detail.samples, detail.answers, detail.answer, detail.schema) == (None, None, None, None)
     assert [entry.answer for entry in detail.history] == [None, None]
     assert detail.review.closed_by == "ada"
+
+
+def test_erasing_a_subject_takes_what_its_failures_said_out_of_alerts(run):
+    pipeline = reprieve.Pipeline("telling")
+
+    @pipeline.stage
+    async def tell(job: reprieve.Job[str]) -> str:
+        raise TypeError(job.payload)
+
+    async def main(app, _):
+        await app.submit(pipeline, "Jane Q. Public of Elm Street", subject="jane", version=1)
+        await app.work(pipeline, until_idle=True)
+        (before,) = await app.operations.alerts.list()
+        await app.operations.jobs.erase("jane", actor="bob")
+        (after,) = await app.operations.alerts.list()
+        return before.summary, after.summary
+
+    before, after = run(main)
+    assert "Jane" in before
+    assert after == "erased"
 
 
 def test_without_samples_what_was_asked_is_shown():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import and_, bindparam, delete, select, update
 
 from reprieve.adapters.sql import copying, schema
-from reprieve.adapters.sql.alerts.keeping import prune_alerts, prune_sightings
+from reprieve.adapters.sql.alerts.keeping import erase_alerts, prune_alerts, prune_sightings
 from reprieve.adapters.sql.analysis.keeping import erase_reviews, erase_signatures, prune_material, prune_reviews
 from reprieve.adapters.sql.dead_letters import keeping
 from reprieve.adapters.sql.deliveries.keeping import Told, chunks, prune_told, unsettled
@@ -134,6 +134,7 @@ class SqlKeeper:
                 [{"job": row.id, "new_key": digest(row.idempotency_key)} for row in rows],
             )
             erase_reviews(connection, ids)
+            erase_alerts(connection, ids)
             for some in chunks(ids):
                 keeping.erase_letters(connection, some)
                 connection.execute(

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.alerts.raising import ACTOR, ALERTS
-from reprieve.app.alerts.sinks import notice_of
+from reprieve.app.alerts.sinks import mark_of, notice_of
 from reprieve.app.judging import classify
 from reprieve.app.looking import Looks
 from reprieve.app.redaction import redact, redact_exception
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("reprieve.alerting")
 _AT_ONCE: Final = 20
 """Notices that one herald takes and tells at a time."""
+_ROUNDS: Final = 50
+"""After so many takes it is looked again whether there is more to be told."""
 _MARGIN: Final = 10.0
 """Seconds by which a notice is taken for longer than its sink may need: for writing down what came of it."""
 _FIRST_WAIT: Final = 5.0
@@ -65,6 +67,7 @@ class Herald:
         self._look = Looks()
         self._time = StoreTime(journal.store, clock)
         self._leaving = asyncio.Event()
+        self._mark: str | None = None
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[Herald]:
@@ -148,13 +151,18 @@ class Herald:
 
     async def _serve(self, name: str) -> Heralded:
         """Tell one sink everything that is due."""
-        told = failed = 0
+        told = failed = rounds = 0
         while await self._look(self._reader.has_to_tell, self._time.now(), (name,)):
             now = self._time.now()
             until = now + self._sinks[name].timeout + _MARGIN
-            taken = await self._journal.ask(TakeNotices(sinks=(name,), now=now, until=until, limit=_AT_ONCE))
-            if not taken.notices:
+            take = TakeNotices(sinks=(name,), now=now, until=until, limit=_AT_ONCE, makes_out=rounds % _ROUNDS == 0)
+            taken = await self._journal.ask(take)
+            rounds += 1
+            if not taken.notices and take.makes_out:
                 break
+            if not taken.notices:
+                rounds = 0
+                continue
             outcomes = await asyncio.gather(*(self._tell(each) for each in taken.notices))
             told += sum(outcomes)
             failed += len(outcomes) - sum(outcomes)
@@ -162,7 +170,9 @@ class Herald:
 
     async def _tell(self, row: NoticeRecord) -> bool:
         """Whether the sink has heard it; else it is put off, ever longer."""
-        error = await told_or_why(self._sinks[row.sink], notice_of(row))
+        if self._mark is None:
+            self._mark = mark_of(await self._journal.store.digest_key())
+        error = await told_or_why(self._sinks[row.sink], notice_of(row, self._mark))
         now = self._time.now()
         again = None
         if error is not None:

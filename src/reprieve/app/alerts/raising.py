@@ -5,9 +5,11 @@ Whatever opens an alert is an error or a warning on the logger `reprieve.alerts`
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 from reprieve.app.profiles import resolve
 from reprieve.app.redaction import redact, redact_exception
@@ -27,11 +29,11 @@ from reprieve.core.alerts import (
 )
 from reprieve.core.decide import Abort, DeadLetter, Park, Reason
 from reprieve.core.record import writable
-from reprieve.errors import StoreError
+from reprieve.errors import StoreError, StoreUnavailableError
 from reprieve.ports.intents import Bury, Raise, Resolve, SetAside, Weigh, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from reprieve.app.journal import Journal
     from reprieve.app.profiles import ProfileLike
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
     from reprieve.ports.intents import AttemptRecord, Raised, Retry
+
+P = ParamSpec("P")
 
 ALERTS: Final = logging.getLogger("reprieve.alerts")
 ACTOR: Final = "reprieve"
@@ -50,13 +54,27 @@ _PATIENCE: Final = 10.0
 _SPENT: Final = (Reason.BUDGET_SPENT, Reason.DEADLINE)
 
 
+def _never_raises(method: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
+    """Whoever has seen something goes on, whatever becomes of telling it."""
+
+    @wraps(method)
+    async def told(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            await method(*arguments, **options)
+        except StoreError as error:
+            _LOG.error("an alert could not be written:\n%s", redact_exception(error))
+
+    return told
+
+
 class Alerts:
     """The one call for whoever sees something that somebody may have to hear of; never raises, whatever the store does."""
 
-    def __init__(self, journal: Journal, *, opened: Callable[[], None] = lambda: None) -> None:
-        """Take what is called after something was opened."""
-        self._journal, self._opened = journal, opened
+    def __init__(self, journal: Journal, *, news: Callable[[], None] = lambda: None) -> None:
+        """Take what is called after something that somebody may have to hear of."""
+        self._journal, self._news = journal, news
 
+    @_never_raises
     async def failed(
         self, failure: Failure, *, source: str, profile: ProfileLike, decision: Decision | None = None, stage: str = ""
     ) -> None:
@@ -66,12 +84,14 @@ class Alerts:
             await self._ask(each)
 
     def told(self, asked: Sequence[Raise | Weigh], raised: Sequence[Raised]) -> None:
-        """Say in the log what was opened with something else that was written."""
+        """After it was written: what is open was opened, or counts one more, or was not told to everybody yet."""
         for intent, answer in zip(asked, raised, strict=True):
             if answer.opened:
                 say(intent.alarm)
-                self._opened()
+            if answer.alert_id is not None:
+                self._news()
 
+    @_never_raises
     async def batch(self, *, source: str, skipped: int, total: int, profile: ProfileLike) -> None:
         """So many of a batch were skipped (LLM-7.3); a batch within bounds ends the alert of the one before."""
         for rule in resolve(profile).alerts.values():
@@ -89,11 +109,15 @@ class Alerts:
                 case Verdict.KEEP:
                     pass
 
+    @_never_raises
     async def saw(self, watch: Watch, *, source: str, summary: str, profile: ProfileLike = "criticizer") -> None:
         """Anything else that a rule watches, in words for people."""
         seen = Seen(watch=watch, at=await self._now(), source=source, summary=_line(summary))
-        await self._at_once(resolve(profile).alerts, seen)
+        rule = at_once(resolve(profile).alerts, seen)
+        if rule is not None:
+            await self._raise(alarm(rule, seen))
 
+    @_never_raises
     async def over(self, rule: str, key: str, *, why: str) -> None:
         """What an alert was about has ended."""
         now = await self._now()
@@ -113,17 +137,17 @@ class Alerts:
             for each in intent.alarms:
                 if each.on_relapse == (answer is Written.ESCALATED):
                     say(each)
-            self._opened()
+        if isinstance(intent, Bury | SetAside) and intent.alarms and answer is not Written.STALE:
+            self._news()
         if answer is not Written.STALE and counting(profile.alerts, intent.attempt.error_class):
             await self.count(profile, pipeline, intent.attempt)
 
     async def _now(self) -> float:
-        return await self._journal.look(self._journal.store.now)
-
-    async def _at_once(self, rules: Mapping[str, Rule], seen: Seen) -> None:
-        rule = at_once(rules, seen)
-        if rule is not None:
-            await self._raise(alarm(rule, seen))
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return await self._journal.look(self._journal.store.now)
+        except TimeoutError:
+            raise StoreUnavailableError(f"the store was not there for {_PATIENCE:g} s") from None
 
     async def _raise(self, wanted: Alarm) -> None:
         await self._ask(Raise(alarm=wanted))
@@ -133,6 +157,7 @@ class Alerts:
             if isinstance(intent, Resolve):
                 if (await self._journal.ask(intent, patience=_PATIENCE)).alerts:
                     ALERTS.info("%s of %s is over: %s", intent.rule, intent.key, intent.why)
+                    self._news()
                 return
             raised = await self._journal.ask(intent, patience=_PATIENCE)
         except StoreError as error:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 RAISE: Final = "raise"
 RESOLVE: Final = "resolve"
 _DIGEST_LENGTH: Final = 12
+_MARK_LENGTH: Final = 8
 
 
 class SenderSink:
@@ -57,8 +58,13 @@ def _digest(recipient: str) -> str:
     return hashlib.sha256(f"{scheme}:{rest.rpartition('@')[2]}".encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def notice_of(row: NoticeRecord) -> Notice:
-    """What a sink is told, in words and in fields."""
+def mark_of(digest_key: bytes) -> str:
+    """By what alerts of one database are told from those of another: their numbers begin alike."""
+    return hashlib.sha256(b"alerts\n" + digest_key).hexdigest()[:_MARK_LENGTH]
+
+
+def notice_of(row: NoticeRecord, mark: str) -> Notice:
+    """What a sink is told, in words and in fields; `mark` says by which database."""
     ended = row.kind == RESOLVE
     loud = "resolved" if ended else {Level.PAGE: "PAGE", Level.WARNING: "warning"}[row.level]
     times = "" if row.count == 1 else f", {row.count:,} times"
@@ -72,7 +78,7 @@ def notice_of(row: NoticeRecord) -> Notice:
         lines.append(f"reprieve alerts show {row.alert_id}")
     return Notice(
         kind=row.kind,
-        dedup_key=f"reprieve/{row.rule}/{row.key}/{row.alert_id}",
+        dedup_key=f"reprieve/{mark}/{row.rule}/{row.key}/{row.alert_id}",
         level=row.level,
         title=f"[{loud}] {row.rule}: {row.key}",
         text="\n".join(lines),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.alerts.raising import alarms_of_failure
@@ -34,21 +36,41 @@ if TYPE_CHECKING:
     from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
     from reprieve.ports.clock import Clock
-    from reprieve.ports.intents import AnalysisRow
+    from reprieve.ports.intents import AnalysisRow, Raise, Weigh
     from reprieve.ports.modelling import Model
 
 _LOG: Final = logging.getLogger("reprieve.analysis")
+_OUTAGE: Final = 10
+"""Signatures in a row that spent their retries, after which a batch is not gone on with."""
 _LONGEST_NAME: Final = 200
 """Characters of a model's name that are kept: the provider says it, and may say anything."""
 
 
 class Halt:
-    """What the questions of one batch share: the first failure that all others would meet too ends the batch."""
+    """What the questions of one batch share: a failure that all others would meet too ends the batch.
 
-    __slots__ = ("why",)
+    So does an outage: once so many in a row have spent their retries, the others need not try.
+    """
+
+    __slots__ = ("_in_a_row", "why")
 
     def __init__(self) -> None:
+        self._in_a_row = 0
         self.why: str | None = None
+
+    def stop(self, failure: Failure) -> None:
+        """Ask no more; the first reason counts."""
+        self.why = self.why or f"{error_type_of(failure)}: {failure.message}"
+
+    def put_off(self, failure: Failure) -> None:
+        """One more that came to nothing for now."""
+        self._in_a_row += 1
+        if self._in_a_row >= _OUTAGE:
+            self.stop(failure)
+
+    def settled(self) -> None:
+        """Somebody is there."""
+        self._in_a_row = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +117,7 @@ class Asker:
                     return None if fault is None else fault.usage or Usage()
                 await self.clock.sleep_async(wait)
             else:
+                halt.settled()
                 return answer.usage if await self._concluded(row, answer) else None
 
     async def _concluded(self, row: AnalysisRow, answer: Guarded[Any]) -> bool:
@@ -117,11 +140,16 @@ class Asker:
         fault = self._fault(row, error, failure, decision, halt, history, now)
         # It has happened, and somebody may have to hear of it, also where another has taken the signature over.
         alarms = alarms_of_failure(failure, source=self.source, profile=self.profile, decision=decision, at=now)
-        answer, raised = await self.journal.ask_together(fault, alarms)
+        writing = self.journal.ask_together(fault, *alarms)
+        writing.add_done_callback(partial(self._tell, alarms))
+        answer = (await asyncio.shield(writing))[0]  # who leaves meanwhile does not keep others from hearing of it
         self._log(failure, decision, fault)
-        self.alerts.told(alarms, raised)
         wait = decision.delay if isinstance(decision, RetryAt) else None
         return (fault if answer is Written.APPLIED else None), wait
+
+    def _tell(self, alarms: Sequence[Raise | Weigh], writing: asyncio.Future[list[Any]]) -> None:
+        if not writing.cancelled() and writing.exception() is None:
+            self.alerts.told(alarms, writing.result()[1:])
 
     def _fault(
         self, row: AnalysisRow, error: Exception, failure: Failure, decision: Decision, halt: Halt, history: History, now: float
@@ -139,12 +167,15 @@ class Asker:
             case DeadLetter() if failure.retryable:
                 wait = self.profile.policy_for(failure).wait(failure, history.attempts, self.draw())
                 retry_after = now + wait
+                halt.put_off(failure)
             case DeadLetter():
                 status = AnalysisStatus.SKIPPED
             case Abort():
                 pass  # every other signature would meet it too
         if isinstance(decision, Abort) or (isinstance(decision, Park) and stops_all(failure)):
-            halt.why = halt.why or f"{error_type_of(failure)}: {failure.message}"
+            halt.stop(failure)
+        elif status is not AnalysisStatus.ACTIVE:
+            halt.settled()
         return Fault(
             signature=row.signature, fence=row.fence, status=status, error_type=error_type_of(failure),
             error_reason=failure.message, now=now, retry_after=retry_after, until=until,

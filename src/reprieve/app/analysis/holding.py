@@ -7,7 +7,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from reprieve.errors import StoreError
+from reprieve.app.redaction import redact_exception
 from reprieve.ports.intents import Prolong
 
 if TYPE_CHECKING:
@@ -54,5 +54,7 @@ class Holds:
                 await self._journal.ask(
                     Prolong(holds=holds, until=self._time.now() + self.lease), patience=self.lease / _RENEWALS
                 )
-            except StoreError as error:
-                _LOG.warning("analysis: %d signatures could not be held for longer: %s", len(holds), error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next renewal may work
+                _LOG.warning(
+                    "analysis: %d signatures could not be held for longer:\n%s", len(holds), redact_exception(error)
+                )

@@ -55,7 +55,9 @@ class Looker:
                 if not found.done():
                     found.set_exception(error)
                     found.exception()  # whoever stopped waiting for it need not be warned
-            raise
+            if not isinstance(error, Exception):
+                raise
+            return
         for signature, found in wanted.items():
             if not found.done():
                 found.set_result(rows.get(signature))

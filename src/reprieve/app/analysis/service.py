@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from random import random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, TypeVar
 
@@ -23,8 +24,10 @@ from reprieve.app.profiles import resolve
 from reprieve.app.worker.time import StoreTime
 from reprieve.core import repair
 from reprieve.core.analysis import AnalysisStatus, Standing, standing
+from reprieve.core.record import writable
 from reprieve.errors import UsageError
 from reprieve.ports.intents import Recall, Reserve
+from reprieve.ports.modelling import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -117,7 +120,7 @@ class Analysis(Generic[T]):
             # Most are known: nothing is set up for them.
             row = await self._looker.one(signature)
             if row is not None and self._stands(row) is Standing.SETTLED:
-                found = await self._told(row)
+                found = await self._told(row, samples)
                 if found is not None:
                     return found
         return await self._fly(signature, samples, Halt())
@@ -138,7 +141,11 @@ class Analysis(Generic[T]):
             found = await self._looker.many(part)
             for signature in part:
                 row = found.get(signature)
-                if row is not None and self._stands(row) in _KNOWN and (told := await self._told(row)) is not None:
+                if (
+                    row is not None
+                    and self._stands(row) in _KNOWN
+                    and (told := await self._told(row, wanted[signature])) is not None
+                ):
                     tally.add(told)
         left = [signature for signature in names if signature not in tally.results]
         halt = Halt()
@@ -152,8 +159,9 @@ class Analysis(Generic[T]):
 
         await _all([work() for _ in range(min(self._concurrency, len(left)))])
         batch = Batch(total=len(wanted), results=tally.results, stopped=halt.why)
-        skipped = batch.count(AnalysisStatus.SKIPPED)
-        await self._alerts.batch(source=self._name, skipped=skipped, total=batch.total, profile=self._asker.profile)
+        if batch.stopped is None:  # else most of it was not judged, which says nothing
+            skipped = batch.count(AnalysisStatus.SKIPPED)
+            await self._alerts.batch(source=self._name, skipped=skipped, total=batch.total, profile=self._asker.profile)
         return batch
 
     # --- one signature ------------------------------------------------------------------------------------------------
@@ -161,18 +169,25 @@ class Analysis(Generic[T]):
     async def _fly(self, signature: str, samples: Sequence[object], halt: Halt) -> Analyzed[T]:
         """Together with all in this process who ask the same; ends where nobody waits any more."""
         flight = self._flights.get(signature)
+        joins = flight is not None
         if flight is None:
             task = asyncio.ensure_future(self._settle(signature, samples, halt))
             flight = self._flights[signature] = _Flight(task)
-            task.add_done_callback(lambda _: self._flights.pop(signature, None))
+            task.add_done_callback(partial(self._land, signature))
         flight.waiting += 1
         try:
-            return await asyncio.shield(flight.task)
+            found = await asyncio.shield(flight.task)
+            return replace(found, usage=Usage()) if joins else found  # it is paid for once
         finally:
             flight.waiting -= 1
             if not flight.waiting and not flight.task.done():
                 self._flights.pop(signature, None)
                 flight.task.cancel()
+
+    def _land(self, signature: str, task: asyncio.Future[Analyzed[T]]) -> None:
+        flight = self._flights.get(signature)
+        if flight is not None and flight.task is task:
+            del self._flights[signature]
 
     async def _settle(self, signature: str, samples: Sequence[object], halt: Halt) -> Analyzed[T]:
         pause = _FIRST_POLL
@@ -186,7 +201,7 @@ class Analysis(Generic[T]):
                 continue
             unfit = None
             if row is not None and stands in _KNOWN:
-                found = await self._told(row)
+                found = await self._told(row, samples)
                 if found is not None:
                     return found
                 unfit = row.fence
@@ -194,7 +209,7 @@ class Analysis(Generic[T]):
             took = None if mine is None else await self._asker.ask(mine, samples, halt)
             if took is not None:
                 row = await self._looker.one(signature)
-                found = None if row is None else await self._told(row)
+                found = None if row is None else await self._told(row, samples)
                 if found is not None:
                     return replace(found, cached=False, usage=took)
 
@@ -220,7 +235,7 @@ class Analysis(Generic[T]):
             leased_until=row.leased_until, retry_after=row.retry_after, now=self._time.now(),
         )  # fmt: skip
 
-    async def _told(self, row: AnalysisRow) -> Analyzed[T] | None:
+    async def _told(self, row: AnalysisRow, samples: Sequence[object]) -> Analyzed[T] | None:
         """What is known, as it is served; None where it has to be asked anew.
 
         An answer that does not fit any more goes back to a person where a person verified it, and else to the model: what
@@ -233,7 +248,7 @@ class Analysis(Generic[T]):
             except UnfitError as error:
                 if not row.is_human_verified:
                     return None
-                status, row = AnalysisStatus.NEEDS_REVIEW, await self._recalled(row, error)
+                status, row = AnalysisStatus.NEEDS_REVIEW, await self._recalled(row, error, samples)
         return Analyzed(
             signature=row.signature, status=status, value=value, cached=True, model=row.model, error_type=row.error_type,
             is_human_verified=row.is_human_verified and status is AnalysisStatus.ANALYZED, error_reason=row.error_reason,
@@ -245,11 +260,11 @@ class Analysis(Generic[T]):
             return self._question.kept(answer)
         return self._question.form.read(answer.decode())
 
-    async def _recalled(self, row: AnalysisRow, error: UnfitError) -> AnalysisRow:
+    async def _recalled(self, row: AnalysisRow, error: UnfitError, samples: Sequence[object]) -> AnalysisRow:
         kinds = ", ".join(dict.fromkeys(problem.kind for problem in error.problems))
         material = {
             "schema": self._question.form.json_schema,
-            "samples": [],
+            "samples": [writable(each if isinstance(each, str) else repair.compact(each)) for each in samples],
             "answers": [{
                 "text": (row.answer or b"").decode(), "finish": "verified", "errors": list(repair.told(error.problems)),
             }],

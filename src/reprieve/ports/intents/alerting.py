@@ -89,6 +89,8 @@ class TakeNotices:
     now: float
     until: float
     limit: int = 100
+    makes_out: bool = True
+    """Not where it was done a moment ago: it looks at all alerts that are open, and at those of a day that are not."""
 
 
 @value

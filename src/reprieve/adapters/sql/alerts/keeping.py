@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import delete, func, select, tuple_, update
 
-from reprieve.adapters.sql.tables import alert_notices, alert_sightings, alerts
+from reprieve.adapters.sql.dead_letters.keeping import ERASED
+from reprieve.adapters.sql.deliveries.keeping import chunks
+from reprieve.adapters.sql.tables import alert_notices, alert_sightings, alerts, attempts, jobs
 from reprieve.ports.alerting import AlertsPruned
 
 if TYPE_CHECKING:
@@ -44,6 +46,20 @@ def _telling(connection: Connection, alert_ids: Sequence[int], now: float) -> se
     return {row.alert_id for row in untold if row.kind == "resolve" and (row.alert_id, row.sink) in heard} | {
         row.alert_id for row in untold if row.kind == "raise" and row.attempts and row.not_before > now
     }
+
+
+def erase_alerts(connection: Connection, job_ids: Sequence[int]) -> None:
+    """Take out what alerts say of failures like those of these jobs: they quote the latest one."""
+    for some in chunks(job_ids):
+        like = (
+            select(jobs.c.pipeline, attempts.c.stage, attempts.c.error_class)
+            .join_from(attempts, jobs, jobs.c.id == attempts.c.job_id)
+            .where(attempts.c.job_id.in_(some))
+            .distinct()
+        )
+        for pipeline, stage, error_class in connection.execute(like).all():
+            quoting = (alerts.c.source == pipeline, alerts.c.stage == stage, alerts.c.error_class == error_class)
+            connection.execute(update(alerts).where(*quoting).values(summary=ERASED))
 
 
 def prune_sightings(connection: Connection, *, oldest: float, limit: int, after: int) -> int | None:

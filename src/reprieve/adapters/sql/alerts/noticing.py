@@ -23,11 +23,12 @@ _MOMENTS: Final = ("first_at", "last_at", "resolved_at")
 def take(words: Words, said: TakeNotices) -> Talk[NoticesTaken]:
     """Make out what these sinks have not been told of yet, and take what is due."""
     sinks = rows_as_json([[name] for name in said.sinks])
-    yield Ask(_make_out(words), {"sinks": sinks, "now": said.now})
-    missed = {"sinks": sinks, "now": said.now, "recent": said.now - LONG_OVER}
-    yield Ask(_make_out_missed(words), missed)
-    yield Ask(_make_out_missed_ends(words), missed)
-    yield Ask(_know(words), {"sinks": sinks, "now": said.now})
+    if said.makes_out:
+        yield Ask(_make_out(words), {"sinks": sinks, "now": said.now})
+        missed = {"sinks": sinks, "now": said.now, "recent": said.now - LONG_OVER}
+        yield Ask(_make_out_missed(words), missed)
+        yield Ask(_make_out_missed_ends(words), missed)
+        yield Ask(_know(words), {"sinks": sinks, "now": said.now})
     rows = yield Ask(_due(words), {"sinks": sinks, "now": said.now, "limit": said.limit})
     if not rows:
         return NoticesTaken(notices=())
@@ -120,7 +121,8 @@ def _make_out_missed_ends(words: Words) -> str:
     INSERT INTO alert_notices (alert_id, sink, kind, not_before, created_at)
     SELECT alert.id, given.sink, 'resolve', {now}, {now} FROM {words.given("sinks", sink="text")} CROSS JOIN alerts alert
     JOIN alert_notices notice ON notice.alert_id = alert.id AND notice.sink = given.sink AND notice.kind = 'raise'
-    WHERE alert.resolved_at IS NOT NULL AND alert.resolved_at > {words.value("recent", "moment")}
+    WHERE alert.resolved_at IS NOT NULL AND alert.resolved_at > {words.value("recent", "moment")} AND NOT EXISTS (
+      SELECT 1 FROM alert_notices ended WHERE ended.alert_id = alert.id AND ended.sink = given.sink AND ended.kind = 'resolve')
     ORDER BY alert.id, given.sink
     ON CONFLICT DO NOTHING
     """  # noqa: S608 - assembled from constants

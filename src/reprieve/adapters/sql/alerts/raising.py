@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -31,15 +32,21 @@ def raise_all(words: Words, alarms: Iterable[Alarm], *, again: bool) -> Talk[dic
     if again and wanted:
         # What an earlier try has written has the same time; a count that is one short does less harm than a second page.
         rows = yield Ask(_counted(words), {"alarms": rows_as_json([(each.rule, each.key, each.at) for each in wanted])})
-        counted = {(rule, key): (alert_id, until) for rule, key, alert_id, until in rows}
-        done = {key: Raised(alert_id=alert_id, opened=False) for key, (alert_id, _) in counted.items()}
-        wanted = [each for each in wanted if (each.rule, each.key) not in counted]
+        # One that counts no more than these was opened by them: nobody has said so yet.
+        own = Counter((each.rule, each.key) for each in wanted)
+        done = {
+            (rule, key): Raised(alert_id=alert_id, opened=count <= own[rule, key])
+            for rule, key, alert_id, count in rows
+        }
+        wanted = [each for each in wanted if (each.rule, each.key) not in done]
     else:
         done = {}
     if not wanted:
         return done
     merged = _merged(wanted)
-    rows = yield Ask(_raise(words), {"alarms": rows_as_json(list(merged.values()))})
+    given = rows_as_json(list(merged.values()))
+    yield Ask(_end_quiet(words), {"alarms": given})
+    rows = yield Ask(_raise(words), {"alarms": given})
     for alert_id, rule, key, count in rows:
         done[rule, key] = Raised(alert_id=alert_id, opened=count == merged[rule, key][9])
     return done
@@ -73,7 +80,7 @@ def weigh(words: Words, said: Weigh, *, again: bool) -> Talk[bool]:
         sight = {name: around[name] for name in ("rule", "key", "at")}
         if not again or not (yield Ask(_sighted(words), sight)):
             yield Ask(_sight(words), sight)
-    rows = yield Ask(_standing(words), place)
+    rows = yield Ask(_standing(words), {**place, "at": alarm.at})
     is_open, resolved_at = rows[0]
     if is_open:
         return True
@@ -108,9 +115,21 @@ def _raise(words: Words) -> str:
 
 
 @cache
+def _end_quiet(words: Words) -> str:
+    """What has been quiet for long enough is over, though nobody was there to say so: what comes now is news."""
+    quiet = f"{words.seconds('alerts.last_at')} + alerts.quiet <= {words.seconds('given.first_at')}"
+    return f"""
+    UPDATE alerts SET resolved_at = given.first_at, resolved_by = 'reprieve', why = 'nothing for ' || CAST(alerts.quiet AS integer) || ' s'
+    FROM {words.given("alarms", **_ALARM)}
+    WHERE alerts.rule = given.rule AND alerts.key = given.key AND alerts.resolved_at IS NULL AND alerts.over_when = 'quiet'
+      AND {quiet}
+    """  # noqa: S608 - assembled from constants
+
+
+@cache
 def _counted(words: Words) -> str:
     return f"""
-    SELECT alert.rule, alert.key, alert.id, {words.seconds("alert.last_at")}
+    SELECT alert.rule, alert.key, alert.id, alert.count
     FROM {words.given("alarms", rule="text", key="text", at="moment")}
     JOIN alerts alert ON alert.rule = given.rule AND alert.key = given.key AND alert.last_at >= given.at
     ORDER BY alert.id
@@ -144,8 +163,9 @@ def _sighted(words: Words) -> str:
 @cache
 def _standing(words: Words) -> str:
     of_key = f"FROM alerts WHERE rule = {words.value('rule')} AND key = {words.value('key')}"
+    stale = f"over_when = 'quiet' AND {words.seconds('last_at')} + quiet <= {words.value('at', 'float8')}"
     return f"""
-    SELECT EXISTS (SELECT 1 {of_key} AND resolved_at IS NULL), (SELECT {words.seconds("max(resolved_at)")} {of_key})
+    SELECT EXISTS (SELECT 1 {of_key} AND resolved_at IS NULL AND NOT ({stale})), (SELECT {words.seconds("max(resolved_at)")} {of_key})
     """
 
 

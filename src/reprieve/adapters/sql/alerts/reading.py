@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import select, text
+from sqlalchemy import or_, select, text
 
 from reprieve.adapters.sql.alerts.noticing import LONG_OVER
 from reprieve.adapters.sql.engine import Database
@@ -36,6 +36,19 @@ _VIEW: Final = tuple(
     alerts.c.id.label(name) if name == "alert_id" else alerts.c[name] for name in AlertView.__slots__
 )  # fmt: skip
 _NOTICE: Final = tuple(alert_notices.c[name] for name in NoticeView.__slots__)
+_FIRST: Final = alert_notices.alias("first")
+_ITS_TURN: Final = or_(
+    alert_notices.c.kind == "raise",
+    select(_FIRST.c.id)
+    .where(
+        _FIRST.c.alert_id == alert_notices.c.alert_id,
+        _FIRST.c.sink == alert_notices.c.sink,
+        _FIRST.c.kind == "raise",
+        _FIRST.c.told_at.is_not(None),
+    )
+    .exists(),
+)
+"""An end is told once the beginning was."""
 _SETTLING: Final = 60.0
 """Seconds within which a delivery is held of which an alert says so: that is raised before it is written."""
 _DONE_WITH: Final = (LetterState.REPLAYED, LetterState.RESOLVED, LetterState.DISCARDED)
@@ -128,7 +141,7 @@ class SqlAlertReader:
     def has_to_tell(self, now: float, sinks: Sequence[str]) -> bool:
         """Whether one of these sinks has something to be told now, or is new."""
         due = select(alert_notices.c.id).where(
-            _UNTOLD, alert_notices.c.not_before <= now, alert_notices.c.sink.in_(sinks)
+            _UNTOLD, alert_notices.c.not_before <= now, alert_notices.c.sink.in_(sinks), _ITS_TURN
         )
         if self._values(due.limit(1)):
             return True

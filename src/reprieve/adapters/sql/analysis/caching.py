@@ -167,7 +167,9 @@ def let_go(words: Words, said: i.LetGo, *, again: bool) -> Talk[Written]:
 def recall(words: Words, said: i.Recall, *, again: bool) -> Talk[Written]:
     """A verified answer goes back to a person; another who said the same first has done it."""
     _ = again
-    values = {"signature": said.signature, "fence": said.fence, "question": said.question, "now": said.now}
+    values = {
+        "signature": said.signature, "fence": said.fence, "question": said.question, "now": said.now, "reason": said.reason,
+    }  # fmt: skip
     rows = yield Ask(_recall(words), values)
     if not rows:
         return Written.STALE
@@ -302,7 +304,8 @@ def _let_go(words: Words) -> str:
 def _recall(words: Words) -> str:
     return f"""
     UPDATE analysis_cache SET status = 'needs_review', is_human_verified = false, answer = NULL, model = NULL,
-      question = {words.value("question")}, changed_at = {words.value("now", "moment")}
+      error_type = 'json_schema_error', error_reason = {words.value("reason")}, failure_count = failure_count + 1,
+      last_error_at = {words.value("now", "moment")}, question = {words.value("question")}, changed_at = {words.value("now", "moment")}
     WHERE url_signature = {words.value("signature")} AND fence = {words.value("fence", "bigint")} AND status = 'analyzed'
       AND is_human_verified RETURNING url_signature
     """  # noqa: S608 - assembled from constants

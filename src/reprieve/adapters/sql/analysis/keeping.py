@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, delete, func, or_, select, text, update
 
+from reprieve.adapters.sql.dead_letters.keeping import ERASED
 from reprieve.adapters.sql.deliveries.keeping import chunks
 from reprieve.adapters.sql.engine import PATIENCE
 from reprieve.adapters.sql.tables import analysis_cache, review_history, reviews
@@ -38,8 +39,9 @@ def erase_reviews(connection: Connection, job_ids: Sequence[int]) -> None:
     for some in chunks(job_ids):
         ids = connection.scalars(select(reviews.c.id).where(reviews.c.job_id.in_(some))).all()
         for few in chunks(ids):
-            connection.execute(update(review_history).where(review_history.c.review_id.in_(few)).values(answer=None))
-            connection.execute(update(reviews).where(reviews.c.id.in_(few)).values(**nothing))
+            said = update(review_history).where(review_history.c.review_id.in_(few))
+            connection.execute(said.values(answer=None, note=ERASED))
+            connection.execute(update(reviews).where(reviews.c.id.in_(few)).values(reason=ERASED, **nothing))
 
 
 def prune_material(connection: Connection, *, before: float, limit: int, dry: bool, after: int) -> ReviewsPruned:
@@ -66,6 +68,9 @@ def prune_material(connection: Connection, *, before: float, limit: int, dry: bo
 def erase_signatures(connection: Connection, signatures: Sequence[str], *, now: float) -> list[str]:
     """Remove all that is known of these, what waits for a person too; those of which something was."""
     if connection.dialect.name == "postgresql":
+        # In the order of everybody else: reviews, then signatures.
+        for some in chunks(signatures):
+            connection.execute(select(reviews.c.id).where(reviews.c.url_signature.in_(some)).order_by(reviews.c.id).with_for_update())  # fmt: skip
         # Whoever asks writes a signature down and holds it in two steps: nobody is between them while this is held.
         connection.execute(text(f"SET LOCAL lock_timeout = '{PATIENCE * 1000:.0f}ms'"))
         connection.execute(text("LOCK TABLE analysis_cache IN EXCLUSIVE MODE"))
