@@ -13,7 +13,7 @@ from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
 from reprieve.app.operations import Operations
 from reprieve.app.operations.asking import everybody
-from reprieve.app.redaction import register_secret
+from reprieve.app.secrecy import keep_secrets
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ def _sink(url: str) -> Sink:
             "alerts to anything but https:// go through Apprise: pip install 'reprieve[alerts]'"
         ) from error
     sink = AppriseSink(url)
-    for each in sink.secrets:
-        register_secret(each, name="URL of an alert sink")
+    keep_secrets(sink, "sink")
     return sink
 
 

@@ -45,6 +45,22 @@ def test_what_the_service_does_not_take_is_an_error_without_the_url(caplog):
     assert any(each == PASSWORD for each in sink.secrets)
 
 
+TOKENS = ("T1JJ3T3L2", "A1BRTD4JD", "TIiajkdnlazkcOXrIdevi7FQ")
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        (f"json://ops:{PASSWORD}@example.org/production/alerts?format=markdown&overflow=truncate", {PASSWORD}),
+        (f"slack://{'/'.join(TOKENS)}/#channel", set(TOKENS)),
+        (f"json://127.0.0.1/hook?token={PASSWORD}&from=reprieve", {PASSWORD}),
+        ("mailtos://ops:short@example.org?to=people@company-mail.com", {"short"}),
+    ],
+)
+def test_what_is_a_credential_is_a_secret_and_no_word_is(url, secret):
+    assert set(AppriseSink(url).secrets) == {url, *secret}
+
+
 def test_a_service_that_hangs_keeps_nobody_waiting_and_the_process_can_end():
     async def run():
         with FlakyHTTP() as server:

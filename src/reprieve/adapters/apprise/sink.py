@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import apprise
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from reprieve.ports.alerting import Notice
 
 _SCHEME: Final = re.compile(r"([a-zA-Z0-9]{2,20})://")
-_PARTS: Final = re.compile(r"[/?&=@:,]+")
-_SHORTEST: Final = 8
-"""Of a URL's parts, those that may be a secret: whatever is shorter is a word."""
+_TOKEN: Final = re.compile(r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^/?&=@,]{8,}|[^/?&=@,]{24,}")
+"""Letters with digits, or longer than any word."""
+_NAMES: Final = re.compile(r"pass|token|secret|key|auth|sign", re.IGNORECASE)
 
 
 class AppriseSink:
@@ -97,11 +97,18 @@ async def _in_thread(work: Callable[[], bool]) -> bool:
 
 
 def _secrets_in(url: str) -> set[str]:
-    """Whatever in it may be a credential: no name of a host."""
+    """What of it may be a credential: the password, what looks like a token, and options whose names say so.
+
+    Never a word: redaction would take it out of every text.
+    """
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        password, user, host = parts.password or "", parts.username or "", parts.hostname or ""
     except ValueError:
         return {url}
-    pieces = {piece for piece in _PARTS.split(url.partition("://")[2]) if len(piece) >= _SHORTEST}
-    return {url, *pieces, *(unquote(piece) for piece in pieces)} - {host, parts.netloc}
+    options = [value for name, value in parse_qsl(parts.query) if _NAMES.search(name)]
+    # Some services have their tokens where others have their host.
+    place = parts.netloc.rpartition("@")[2].partition(":")[0]
+    guessed = [user, *parts.path.split("/"), *([] if "." in host else [place])]
+    found = {url, password, *options, *(piece for piece in guessed if _TOKEN.fullmatch(piece))}
+    return {each for piece in found for each in (piece, unquote(piece)) if each}
