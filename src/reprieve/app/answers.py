@@ -51,6 +51,10 @@ class AnswerSchema(Generic[T]):
         """From a pydantic model, any type that pydantic knows, a TypeAdapter, or a JSON Schema (Draft 2020-12)."""
         if isinstance(schema, AnswerSchema):
             return schema
+        if schema is None:
+            raise UsageError(
+                "an answer needs a form: schema= takes a type, a pydantic model or a JSON Schema, not None"
+            )
         if isinstance(schema, Mapping):
             return _of_json_schema(compact(dict(schema)))
         try:

@@ -66,7 +66,7 @@ OTHER = '{"line": 9, "severity": "high"}'
         f"{OTHER}</think>no: {OTHER}</think>{GOOD}",
         f"<think>a<think>b</think> {OTHER} </think>{GOOD}",
         f"<think>{OTHER}</think>{GOOD}<think>or rather {OTHER}",
-        f"<think>{{ and [ and \"</think>{GOOD}",
+        f'<think>{{ and [ and "</think>{GOOD}',
         f"<think>the tag </think> ends it: {OTHER}</think>{GOOD}",
     ],
 )
