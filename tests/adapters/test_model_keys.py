@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 
 import pytest
 
-from reprieve import UsageError, classify
-from reprieve.models import Anthropic, LocalModel, OpenAI, Prompt
+from reprieve import UsageError, classify, redact
+from reprieve.app.redaction import forget_secrets
+from reprieve.models import Anthropic, LocalModel, OpenAI, Prompt, model_at
 from reprieve.testing import FlakyHTTP, replies
 from reprieve.testing.tls import authority_pem
 
@@ -24,6 +26,7 @@ def _bare(monkeypatch, tmp_path):
     for variable in VARIABLES:
         monkeypatch.delenv(f"OPENAI_{variable}", raising=False)
         monkeypatch.delenv(f"ANTHROPIC_{variable}", raising=False)
+    monkeypatch.delenv("REPRIEVE_MODEL_KEY", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
@@ -153,6 +156,58 @@ def profile_in(folder):
         file.write_text(json.dumps(content))
         file.chmod(0o600)
     return folder
+
+
+@pytest.mark.parametrize(("kind", "variable"), KEYS)
+def test_a_model_by_address_gets_the_key_that_the_environment_has_for_it(flaky_http, monkeypatch, kind, variable):
+    monkeypatch.setenv(variable, FOUND)
+    monkeypatch.setenv("REPRIEVE_MODEL_KEY", f"{GIVEN}\n")
+    flaky_http.always(ANSWERS[kind])
+    try:
+        model = model_at(f"{prefix(kind).lower()}+{flaky_http.url('/v1')}#m")
+        assert ask(model).text == "hi"
+        headers = str(dict(flaky_http.requests[-1].headers))
+        assert (GIVEN in headers, FOUND in headers, model.secrets) == (True, False, (GIVEN,))
+        assert GIVEN not in redact(f"the {GIVEN} is out")
+    finally:
+        forget_secrets()
+
+
+def test_that_key_goes_to_no_other_model_and_one_that_is_given_goes_before_it(monkeypatch):
+    monkeypatch.setenv("REPRIEVE_MODEL_KEY", "key-of-a-test-other")
+    monkeypatch.setenv("OPENAI_API_KEY", FOUND)
+    assert model_at("openai:m").secrets == (FOUND,)
+    assert OpenAI("m", base_url="http://127.0.0.1:1/v1").secrets == ()
+    assert model_at("openai+http://127.0.0.1:1/v1#m", api_key=GIVEN).secrets == (GIVEN,)
+    monkeypatch.setenv("REPRIEVE_MODEL_KEY", "")
+    assert model_at("openai+https://127.0.0.1:1/v1#m").secrets == (FOUND,)
+
+
+@pytest.mark.parametrize(("kind", "variable"), KEYS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_endpoint_that_wants_a_key_which_was_held_back_is_explained_once(
+    flaky_http, monkeypatch, caplog, kind, variable, stream
+):
+    monkeypatch.setenv(variable, FOUND)
+    flaky_http.always(replies.openai.invalid_api_key() if kind is OpenAI else replies.anthropic.authentication_error())
+    model = kind("m", base_url=flaky_http.url("/v1"), stream=stream)
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING, "reprieve.models"), pytest.raises(Exception, match="401"):
+            ask(model)
+    (record,) = [each for each in caplog.records if each.name == "reprieve.models"]
+    assert f"{variable} was not sent" in record.getMessage()
+    assert FOUND not in record.getMessage()
+
+
+@pytest.mark.parametrize("kind", [OpenAI, Anthropic])
+def test_nothing_is_explained_where_nothing_was_held_back(flaky_http, monkeypatch, caplog, kind):
+    flaky_http.always(replies.openai.invalid_api_key() if kind is OpenAI else replies.anthropic.authentication_error())
+    with pytest.raises(Exception, match="401"):
+        ask(kind("m", base_url=flaky_http.url("/v1")))
+    monkeypatch.setenv(f"{prefix(kind)}_API_KEY", FOUND)
+    with pytest.raises(Exception, match="401"):
+        ask(kind("m", base_url=flaky_http.url("/v1"), api_key=GIVEN))
+    assert not [each for each in caplog.records if each.name == "reprieve.models"]
 
 
 @pytest.mark.parametrize("kind", [OpenAI, Anthropic])

@@ -95,6 +95,8 @@ def test_what_is_settled_stays_so_and_another_question_frees_only_what_no_person
         (401, {"error": {"code": "invalid_api_key", "message": "no"}}, "invalid_api_key"),
         (401, {"error": {"type": "authentication_error", "message": "no"}}, "authentication_error"),
         (429, {"error": {"code": "rate_limit_exceeded", "message": "slow"}}, "rate_limit_error"),
+        (429, {"error": {"code": "insufficient_quota", "message": "pay"}}, "insufficient_quota"),
+        (402, {"error": {"message": "pay"}}, "insufficient_quota"),
         (500, {"error": {"message": "oops"}}, "server_error"),
         (503, {"error": {"message": "oops"}}, "server_error"),
         (529, {"error": {"type": "overloaded_error", "message": "oops"}}, "server_error"),

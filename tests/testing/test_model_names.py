@@ -83,6 +83,9 @@ def test_an_address_is_where_the_model_is_asked_and_settings_go_to_its_class():
     ("text", "words"),
     [
         ("opnai:gpt", "no model is named 'opnai:gpt'"),
+        ("opanai:gpt-5", r"no model is named 'opanai:gpt-5' \(did you mean 'openai:gpt-5'\?\)"),
+        ("Anthropic:claude", r"did you mean 'anthropic:claude'\?"),
+        ("locl", r"did you mean 'local'\?"),
         ("gpt-5-mini", "there are: openai:NAME"),
         ("openai", "no model is named 'openai'"),
         ("", "no model is named ''"),
@@ -92,6 +95,12 @@ def test_an_address_is_where_the_model_is_asked_and_settings_go_to_its_class():
         ("openai+https:#m", r"openai\+http://HOST/...#NAME"),
         ("openai+https://host/v1", "Add its name: #NAME"),
         ("openai+https://me:hunter22@host/v1#m", "holds no user or password"),
+        ("openai+http:///v1#q", "a model's address is http://HOST"),
+        ("openai+http://:8080/v1#q", "a model's address is http://HOST"),
+        ("anthropic+http://host:65536/v1#q", "a port from 1 to 65535"),
+        ("openai+https://host/v1?api_key=hunter22#m", r"has no \?\.\.\.: set REPRIEVE_MODEL_KEY"),
+        ("openai+https://host/v1#m?api_key=hunter22", r"has no \?\.\.\.: set REPRIEVE_MODEL_KEY"),
+        ("mystery+https://host/v1?api_key=hunter22", "no model is named 'mystery\\+https://host/v1'"),
         ("local:", "the path of a .gguf file"),
         ("local:/nowhere/to/be/found.gguf", "cannot be read: No such file"),
         (f"local:{__file__}", "is no .gguf file"),
@@ -107,6 +116,39 @@ def test_a_password_in_a_name_that_is_not_known_is_not_repeated():
     with pytest.raises(UnknownNameError) as caught:
         model_at("mystery+https://me:hunter22@host/v1#m")
     assert "hunter22" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [OpenAI, Anthropic])
+@pytest.mark.parametrize(
+    "address",
+    ["nope", "ftp://host/v1", "http:///v1", "http://", "http://host:65536/v1", "http://host:0/v1", "http://[broken/v1",
+     "https://host/v1?api_key=hunter22", "https://host/v1#hunter22", "http://ho st/hunter22", "http://host/a\x00b"],
+)  # fmt: skip
+def test_an_address_that_leads_nowhere_is_refused_when_the_model_is_made(monkeypatch, kind, address):
+    with pytest.raises(UsageError, match="a model's address") as caught:
+        kind("m", base_url=address)
+    assert "hunter22" not in str(caught.value)
+    if "\0" not in address:
+        monkeypatch.setenv(f"{kind.__name__.upper()}_BASE_URL", address)
+        with pytest.raises(UsageError, match="a model's address"):
+            kind("m")
+
+
+@pytest.mark.parametrize("kind", [OpenAI, Anthropic])
+@pytest.mark.parametrize("prices", [1, (1,), (1, 2, 3), (-1, 2), (1, -0.5), ("1", "2"), "12", (float("nan"), 1), {}])
+def test_prices_that_are_not_two_amounts_are_refused_when_the_model_is_made(kind, prices):
+    with pytest.raises(UsageError, match="prices are two numbers"):
+        kind("m", prices=prices)
+
+
+@pytest.mark.parametrize("prices", [None, (0, 0), (1.0, 5.0), [1, 5], (10**400, 1)])
+def test_other_prices_are_taken(prices):
+    assert OpenAI("m", prices=prices)._prices == (None if prices is None else tuple(prices))
+
+
+def test_what_is_no_text_names_no_model():
+    with pytest.raises(UsageError, match="not by a NoneType"):
+        model_at(None)
 
 
 @pytest.mark.parametrize("make", [OpenAI, Anthropic, lambda name, **keys: model_at(f"openai:{name}", **keys)])

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from reprieve.core.repair import MOST_PROBLEMS, Problem, compact, json_texts, shortened
+from reprieve.core.repair import MOST_PROBLEMS, Problem, compact, json_texts, shortened, without_thoughts
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ class AnswerSchema(Generic[T]):
         """From a pydantic model, any type that pydantic knows, a TypeAdapter, or a JSON Schema (Draft 2020-12)."""
         if isinstance(schema, AnswerSchema):
             return schema
+        if schema is None:
+            raise UsageError(
+                "an answer needs a form: schema= takes a type, a pydantic model or a JSON Schema, not None"
+            )
         if isinstance(schema, Mapping):
             return _of_json_schema(compact(dict(schema)))
         try:
@@ -64,21 +68,22 @@ class AnswerSchema(Generic[T]):
         """The one value in an answer that fits; raises `UnfitError` where there is none, or more than one."""
         try:
             text.encode()  # a client may let half a character pass, which no reader of JSON takes
-            return self._parse(text)
         except UnicodeEncodeError:
             raise UnfitError(Problem("not_text", "it holds a lone surrogate, which is no character")) from None
-        except UnfitError as error:
-            if error.problems[0].kind != _NOT_JSON:
-                raise
-            whole = error
-        for texts in json_texts(text):
+        whole = _Tried.of(self._parse, text)
+        said = text if whole.is_json else without_thoughts(text)
+        if said is not text:
+            whole = _Tried.of(self._parse, said)
+        if whole.is_json:
+            return cast("T", whole.taken())
+        for texts in json_texts(said):
             found = [_Tried.of(self._parse, each) for each in texts]
             if (chosen := _choose([tried for tried in found if tried.is_json])) is not None:
                 return cast("T", chosen.value)
-        raise (
-            whole
-            if text.lstrip()[:1] in {"{", "["}
-            else UnfitError(Problem(_NOT_JSON, "there is no JSON in it" if text.strip() else "it is empty"))
+        raise UnfitError(
+            *whole.problems
+            if said.lstrip()[:1] in {"{", "["}
+            else [Problem(_NOT_JSON, "there is no JSON in it" if text.strip() else "it is empty")]
         )
 
     def check(self, value: object) -> T:
@@ -108,6 +113,11 @@ class _Tried:
     @property
     def is_json(self) -> bool:
         return not self.problems or self.problems[0].kind != _NOT_JSON
+
+    def taken(self) -> object:
+        if self.problems:
+            raise UnfitError(*self.problems)
+        return self.value
 
 
 def _choose(tried: list[_Tried]) -> _Tried | None:

@@ -323,9 +323,16 @@ class App:
         `{signature}` and `{samples}` in the prompt are replaced.
         """
         from reprieve.app.analysis import Analysis  # noqa: PLC0415 - only for those who analyze
+        from reprieve.app.guarding import checked_model  # noqa: PLC0415 - the same
 
         return Analysis(
-            self.journal, model, prompt=prompt, schema=schema, clock=self._clock, alerts=self.alerts, **options
+            self.journal,
+            checked_model(model),
+            prompt=prompt,
+            schema=schema,
+            clock=self._clock,
+            alerts=self.alerts,
+            **options,
         )
 
     def blocking(self) -> BlockingApp:

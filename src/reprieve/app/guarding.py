@@ -97,13 +97,26 @@ async def guarded(
     its `material` has all that was asked and answered. What the provider's client raises passes as it is.
     `tell_schema=False` leaves the prompt as it is, for one that describes the answer itself.
     """
-    keep_secrets(model, "model")  # of one of your own
+    keep_secrets(checked_model(model), "model")  # of one of your own
     form: AnswerSchema[Any] = AnswerSchema.of(schema)
     question = Prompt.of(prompt) if isinstance(prompt, str) else prompt
     if not question.turns or question.turns[-1].role is not Role.USER:
         raise UsageError("a prompt ends with what the user says")
     guard = _Guard(model, question, form, tuple(samples), timeout, tell_schema)
     return await guard.run()
+
+
+def checked_model(model: Model) -> Model:
+    """A model, or words for who has its name alone."""
+    if isinstance(model, str):
+        raise UsageError('a model is wanted, not its name: reprieve.models.model_at makes one of it, as in model_at("local")')
+    if isinstance(model, type) or not callable(getattr(model, "ask", None)):
+        raise UsageError(f"a model is wanted, with a name, ask and close, not {_kind(model)}: see reprieve.models")
+    return model
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
 def usage_of(error: BaseException) -> Usage | None:

@@ -181,6 +181,7 @@ _ERROR_TYPES: Final[Mapping[str, str]] = {
     ErrorClass.PAYLOAD_TOO_LARGE: "context_length_exceeded",
     ErrorClass.AUTH_DENIED: "authentication_error",
     ErrorClass.PERMISSION_DENIED: "authentication_error",
+    ErrorClass.QUOTA_EXHAUSTED: "insufficient_quota",
     ErrorClass.OUTPUT_INVALID: "json_schema_error",
     ErrorClass.NETWORK_TIMEOUT: "timeout",
     ErrorClass.UPSTREAM_UNAVAILABLE: "server_error",

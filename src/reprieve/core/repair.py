@@ -7,6 +7,7 @@ length of the text alone, and what is found is taken only if it fits. Whether to
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ _LONGEST_MESSAGE: Final = 300
 _LONGEST_ECHO: Final = 20_000
 _FENCE: Final = "```"
 _CLOSING: Final = {"}": "{", "]": "["}
+_THOUGHT: Final = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,34 @@ def json_texts(text: str) -> tuple[list[str], list[str]]:
     return _largest(_fenced(text)), _largest(_bracketed(text))
 
 
+def without_thoughts(text: str) -> str:
+    """What a model says besides what it thinks aloud: `<think>...</think>` is not the answer.
+
+    Some templates cut the opening tag off: all that stands before a closing tag without one was thought. What is left open
+    is thought to its end. A tag between brackets that match is part of a value.
+    """
+    if _THOUGHT.search(text) is None:
+        return text
+    said: list[str] = []
+    spans = iter(_spans(text))
+    begin, end = next(spans, (0, 0))
+    at, thinking = 0, False
+    for tag in _THOUGHT.finditer(text):
+        while end and end <= tag.start():
+            begin, end = next(spans, (0, 0))
+        if begin < tag.start() < end:
+            continue
+        if not tag[1]:
+            if not thinking:
+                said.append(text[at : tag.start()])
+            thinking = True
+            continue
+        if not thinking:
+            said.clear()
+        at, thinking = tag.end(), False
+    return "\n".join(said if thinking else [*said, text[at:]])
+
+
 def _largest(found: list[str]) -> list[str]:
     """Those worth trying, in their order."""
     if len(found) <= _MOST_TEXTS:
@@ -78,6 +108,11 @@ def _fenced(text: str) -> list[str]:
 
 
 def _bracketed(text: str) -> list[str]:
+    """What brackets enclose."""
+    return [text[begin:end] for begin, end in _spans(text)]
+
+
+def _spans(text: str) -> list[tuple[int, int]]:
     """The largest spans from a bracket to the one that closes it, in one pass: none is begun again."""
     opened: list[tuple[str, int]] = []
     spans: list[tuple[int, int]] = []
@@ -93,7 +128,7 @@ def _bracketed(text: str) -> list[str]:
             opened.append((character, index))
         elif character in _CLOSING:
             _close(_CLOSING[character], index, opened, spans)
-    return [text[begin:end] for begin, end in spans]
+    return spans
 
 
 def _close(opening: str, index: int, opened: list[tuple[str, int]], spans: list[tuple[int, int]]) -> None:

@@ -52,6 +52,54 @@ def test_the_one_value_that_fits_is_taken_from_wherever_it_stands(schema, text):
     assert plain(AnswerSchema.of(schema).read(text)) == plain(json.loads(GOOD))
 
 
+OTHER = '{"line": 9, "severity": "high"}'
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>maybe {OTHER}</think>{GOOD}",
+        f"<thinking>\n```json\n{OTHER}\n```\n</thinking>\n\n```json\n{GOOD}\n```",
+        f"<Reasoning>{OTHER}</Reasoning> The answer is {GOOD}.",
+        f"maybe {OTHER}, or not\n</think>\n\n{GOOD}",
+        f"{OTHER}</think>no: {OTHER}</think>{GOOD}",
+        f"<think>a<think>b</think> {OTHER} </think>{GOOD}",
+        f"<think>{OTHER}</think>{GOOD}<think>or rather {OTHER}",
+        f'<think>{{ and [ and "</think>{GOOD}',
+        f"<think>the tag </think> ends it: {OTHER}</think>{GOOD}",
+    ],
+)
+def test_what_a_model_thinks_aloud_is_not_its_answer(schema, text):
+    assert plain(AnswerSchema.of(schema).read(text)) == plain(json.loads(GOOD))
+
+
+@BOTH
+@pytest.mark.parametrize("text", [f"<think>maybe {GOOD}", f"<think>{GOOD}</think>", f"{GOOD}</think> I do not know."])
+def test_a_thought_without_an_answer_is_an_answer_without_json(schema, text):
+    with pytest.raises(UnfitError) as caught:
+        AnswerSchema.of(schema).read(text)
+    assert [(problem.kind, problem.message) for problem in caught.value.problems] == [
+        ("json_invalid", "there is no JSON in it")
+    ]
+
+
+@pytest.mark.parametrize("comment", ["it strips <think>", "it strips </think>", "from <think> to </think>", "</think>"])
+@pytest.mark.parametrize("around", ["{}", "```json\n{}\n```", "Here: {}", "<think>hm</think>{}", "hm</think>Here: {}"])
+def test_a_value_may_speak_of_the_tags(comment, around):
+    value = {"comment": comment}
+    assert AnswerSchema.of(dict[str, str]).read(around.format(json.dumps(value))) == value
+
+
+def test_after_a_thought_anything_may_follow_that_is_json_and_what_is_wrong_with_it_is_told():
+    assert AnswerSchema.of(bool).read("<think>hm</think> true") is True
+    with pytest.raises(UnfitError, match="literal_error"):
+        AnswerSchema.of(Finding).read('<think>hm</think>{"line": 3, "severity": "none"}')
+    with pytest.raises(UnfitError) as caught:
+        AnswerSchema.of(Finding).read('<think>hm</think>{"line": 3')
+    assert "EOF" in caught.value.problems[0].message
+
+
 @BOTH
 @pytest.mark.parametrize(
     ("text", "kind"),

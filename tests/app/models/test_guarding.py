@@ -243,6 +243,37 @@ def test_what_no_database_takes_is_not_in_the_material(flaky_http, ask, answer):
     assert "\\u0000" not in text
 
 
+@pytest.mark.parametrize(
+    ("model", "words"), [("local", "model_at"), (None, "a NoneType"), (OpenAI, "the class OpenAI")]
+)
+def test_what_is_no_model_is_refused_with_what_would_be(model, words, tmp_path):
+    with pytest.raises(UsageError, match=f"a model is wanted, .*{words}"):
+        asyncio.run(guarded(model, "Which?", schema=Verdict))
+
+    async def analysis():
+        async with reprieve.connect(f"sqlite:///{tmp_path}/a.db") as app:
+            app.analysis(model, prompt="Which?", schema=Verdict)
+
+    with pytest.raises(UsageError, match=f"a model is wanted, .*{words}"):
+        asyncio.run(analysis())
+
+
+def test_nobody_is_asked_for_nothing(flaky_http, ask):
+    with pytest.raises(UsageError, match="an answer needs a form"):
+        ask(schema=None)
+    assert not flaky_http.requests
+
+
+def test_what_was_thought_aloud_costs_no_repair_and_a_reviewer_sees_it(flaky_http, ask, answer):
+    flaky_http.next(answer(f"<think>maybe {MISFIT}</think>{GOOD}"))
+    assert ask().repaired is False
+    thought = f"<think>is it {GOOD}?"
+    flaky_http.always(answer(thought))
+    with pytest.raises(Unusable) as caught:
+        ask()
+    assert [each["text"] for each in caught.value.material["answers"]] == [thought, thought]
+
+
 def test_a_prompt_that_does_not_end_with_the_user_is_refused_before_anybody_is_asked(flaky_http, ask):
     with pytest.raises(UsageError, match="ends with what the user says"):
         ask(Prompt(turns=(Turn(Role.USER, "one"), Turn(Role.MODEL, "two"))))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final
 
 import anthropic
 
-from reprieve.core.endpoint import is_https, secret_headers, usable_key
+from reprieve.core.endpoint import HELD_BACK, is_https, secret_headers, usable_address, usable_key, usable_prices
 from reprieve.errors import UsageError
 from reprieve.ports.modelling import Finish, Reply, Role, Usage
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from reprieve.ports.modelling import Prompt
 
+_LOG: Final = logging.getLogger("reprieve.models")
 _ROLES: Final = {Role.USER: "user", Role.MODEL: "assistant"}
 _FINISHES: Final = {
     "end_turn": Finish.COMPLETE,
@@ -31,6 +33,7 @@ _FINISHES: Final = {
 _OWN: Final = "https://api.anthropic.com"
 _NO_KEY: Final = "none"
 """What endpoints get that want no key: without one the client looks for its own."""
+_KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 _MOST_TOKENS: Final = 4096
 _MILLION: Final = 1_000_000
 _MOST: Final = 10**12
@@ -64,9 +67,12 @@ class Anthropic:
             raise UsageError("a model needs its name at the provider, such as claude-haiku-4-5")
         self.name = f"anthropic:{model}"
         self._model, self._address = model, (base_url or os.environ.get("ANTHROPIC_BASE_URL") or "").strip()
+        usable_address(self._address or _OWN)
         self._key, self._token, self._headers, self.secrets = _access(self._address or _OWN, api_key)
         """The last is what no text may hold."""
-        self._max_tokens, self._structured, self._stream, self._prices = max_tokens, structured, stream, prices
+        self._held_back = next((name for name in _KEYS if self._key == _NO_KEY and os.environ.get(name)), None)
+        self._max_tokens, self._structured, self._stream = max_tokens, structured, stream
+        self._prices = usable_prices(prices)
         self._clients: dict[asyncio.AbstractEventLoop, anthropic.AsyncAnthropic] = {}
 
     async def ask(
@@ -79,15 +85,25 @@ class Anthropic:
         """Ask once; raises the client's own exceptions, also for an error that comes with status 200 or within a stream."""
         request = self._request(prompt, schema)
         async with asyncio.timeout(timeout + _GRACE):
-            if self._stream:
-                return await self._streamed(request, timeout)
-            raw: Any = await self._client().messages.with_raw_response.create(**request, timeout=timeout)
+            try:
+                if self._stream:
+                    return await self._streamed(request, timeout)
+                raw: Any = await self._client().messages.with_raw_response.create(**request, timeout=timeout)
+            except anthropic.AuthenticationError:
+                self._tell_of_the_key()
+                raise
             try:
                 message = raw.parse()
                 message = await message if isawaitable(message) else message  # older clients answer at once
             except ValueError as error:
                 raise _unexpected(raw.http_response, raw.http_response.content) from error
         return self._reply(message, raw.http_response, raw.http_response.content)
+
+    def _tell_of_the_key(self) -> None:
+        """Say once why the endpoint got none, where there is one."""
+        if self._held_back is not None:
+            _LOG.warning(HELD_BACK, self._held_back)
+            self._held_back = None
 
     async def _streamed(self, request: dict[str, Any], timeout: float) -> Reply:  # noqa: ASYNC109 - as above
         """The same in pieces; a stream that ends without saying why it ended is a connection that broke."""

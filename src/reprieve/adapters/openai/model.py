@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ import openai
 
 from reprieve.adapters.openai.replies import Pieces, is_stream, reply_of, unexpected
 from reprieve.adapters.openai.schemas import is_strict
-from reprieve.core.endpoint import is_https, secret_headers, usable_key
+from reprieve.core.endpoint import HELD_BACK, is_https, secret_headers, usable_address, usable_key, usable_prices
 from reprieve.errors import UsageError
 from reprieve.ports.modelling import Role
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from reprieve.ports.modelling import Prompt, Reply
 
+_LOG: Final = logging.getLogger("reprieve.models")
 _ROLES: Final = {Role.USER: "user", Role.MODEL: "assistant"}
 _OWN: Final = "https://api.openai.com/v1"
 _NO_KEY: Final = "none"
@@ -57,12 +59,13 @@ class OpenAI:
         self.name = f"openai:{model}"
         address = (base_url or os.environ.get("OPENAI_BASE_URL") or "").strip()
         own = not address
-        self._base_url = address or _OWN
+        self._base_url = usable_address(address or _OWN)
         self._key, self._headers, self.secrets = _access(self._base_url, api_key, own=own)
         """The last is what no text may hold."""
+        self._held_back = self._key == _NO_KEY and bool(os.environ.get("OPENAI_API_KEY"))
         self._model, self._trust_env = model, trust_env
         self._structured = own if structured is None else structured
-        self._stream, self._prices = stream, prices
+        self._stream, self._prices = stream, usable_prices(prices)
         # OpenAI's newer models refuse the older name, which is the one that everybody else knows.
         self._limit = "max_completion_tokens" if own else "max_tokens"
         self._clients: dict[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = {}
@@ -77,10 +80,20 @@ class OpenAI:
         """Ask once; raises the client's own exceptions, also for an error that comes with status 200 or within a stream."""
         request = self._request(prompt, schema)
         async with asyncio.timeout(timeout + _GRACE):
-            if self._stream:
-                return await self._streamed(request, timeout)
-            raw = await self._client().chat.completions.with_raw_response.create(**request, timeout=timeout)
+            try:
+                if self._stream:
+                    return await self._streamed(request, timeout)
+                raw = await self._client().chat.completions.with_raw_response.create(**request, timeout=timeout)
+            except openai.AuthenticationError:
+                self._tell_of_the_key()
+                raise
             return reply_of(raw, self._prices)
+
+    def _tell_of_the_key(self) -> None:
+        """Say once why the endpoint got none, where there is one."""
+        if self._held_back:
+            self._held_back = False
+            _LOG.warning(HELD_BACK, "OPENAI_API_KEY")
 
     async def close(self) -> None:
         """Let go of this loop's connections; those of loops that are gone go when it is next asked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from reprieve.app.answers import AnswerSchema, UnfitError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PLACES: Final = re.compile(r"\{(signature|samples)\}")
+_LIKE_PLACES: Final = re.compile(r"\{([\w ]{1,40})\}")
+_NEAR: Final = 0.8
 _LONGEST_SIGNATURE: Final = 2000
 """Bytes in UTF-8: an index of PostgreSQL takes no more than 2,700."""
 
@@ -31,6 +34,7 @@ class Question(Generic[T]):
         """Take a prompt with `{signature}` and `{samples}` in it; without a place for them, the samples follow it."""
         if not prompt.strip():
             raise UsageError("an analysis needs a prompt: a text, with {signature} and {samples} where they belong")
+        _refuse_near_places(prompt)
         self._prompt = prompt if "{samples}" in prompt else f"{prompt}\n\n{{samples}}"
         self._system, self._max_tokens = system, max_tokens
         self.form: AnswerSchema[T] = AnswerSchema.of(schema)
@@ -68,6 +72,14 @@ class Question(Generic[T]):
             else:
                 return value
         return self.form.read(answer.decode())
+
+
+def _refuse_near_places(prompt: str) -> None:
+    """A place that is spelled wrong would be asked about as it stands, for every signature; other braces are the prompt's own."""
+    for place in _LIKE_PLACES.finditer(prompt):
+        near = get_close_matches(place[1].strip().casefold(), ("signature", "samples"), n=1, cutoff=_NEAR)
+        if near and place[0] != f"{{{near[0]}}}":
+            raise UsageError(f"the prompt has {place[0]}: {{{near[0]}}} is what is replaced")
 
 
 def named(signature: object) -> str:
