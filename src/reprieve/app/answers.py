@@ -76,10 +76,10 @@ class AnswerSchema(Generic[T]):
             whole = _Tried.of(self._parse, said)
         if whole.is_json:
             return cast("T", whole.taken())
-        for texts in json_texts(said):
-            found = [_Tried.of(self._parse, each) for each in texts]
-            if (chosen := _choose([tried for tried in found if tried.is_json])) is not None:
-                return cast("T", chosen.value)
+        fenced, bracketed = json_texts(said)
+        found = [_Tried.of(self._parse, each) for each in dict.fromkeys([*fenced, *bracketed])]
+        if (chosen := _choose([tried for tried in found if tried.is_json])) is not None:
+            return cast("T", chosen.value)
         raise UnfitError(
             *whole.problems
             if said.lstrip()[:1] in {"{", "["}

@@ -97,19 +97,15 @@ async def guarded(
     its `material` has all that was asked and answered. What the provider's client raises passes as it is.
     `tell_schema=False` leaves the prompt as it is, for one that describes the answer itself.
     """
-    keep_secrets(checked_model(model), "model")  # of one of your own
-    form: AnswerSchema[Any] = AnswerSchema.of(schema)
-    question = Prompt.of(prompt) if isinstance(prompt, str) else prompt
-    if not question.turns or question.turns[-1].role is not Role.USER:
-        raise UsageError("a prompt ends with what the user says")
-    guard = _Guard(model, question, form, tuple(samples), timeout, tell_schema)
-    return await guard.run()
+    return await Guard(model, prompt, schema=schema, samples=samples, timeout=timeout, tell_schema=tell_schema).run()
 
 
 def checked_model(model: Model) -> Model:
     """A model, or words for who has its name alone."""
     if isinstance(model, str):
-        raise UsageError('a model is wanted, not its name: reprieve.models.model_at makes one of it, as in model_at("local")')
+        raise UsageError(
+            'a model is wanted, not its name: reprieve.models.model_at makes one of it, as in model_at("local")'
+        )
     if isinstance(model, type) or not callable(getattr(model, "ask", None)):
         raise UsageError(f"a model is wanted, with a name, ask and close, not {_kind(model)}: see reprieve.models")
     return model
@@ -119,39 +115,42 @@ def _kind(value: object) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
 
 
-def usage_of(error: BaseException) -> Usage | None:
-    """What a question took that came to nothing; None where nothing was answered."""
-    answers = error.material.get("answers") if isinstance(error, Unusable) else None
-    if not isinstance(answers, list) or not answers:
-        return None
-    return sum((Usage.of(each.get("usage")) for each in answers if isinstance(each, dict)), Usage())
+class Guard:
+    """One guarded question; whoever runs it again after a failure goes on where it was, so that it is mended once."""
 
-
-class _Guard:
-    """One guarded question."""
-
-    __slots__ = ("_answers", "_began", "_form", "_model", "_question", "_samples", "_tell_schema", "_timeout")
+    __slots__ = ("_answers", "_began", "_form", "_model", "_prompt", "_question", "_samples", "_timeout")
 
     def __init__(
         self,
         model: Model,
-        question: Prompt,
-        form: AnswerSchema[Any],
-        samples: tuple[object, ...],
-        timeout: float,
-        tell_schema: bool,  # noqa: FBT001 - as the caller has it
+        prompt: Prompt | str,
+        *,
+        schema: object,
+        samples: Sequence[object] = (),
+        timeout: float = 60.0,
+        tell_schema: bool = True,
     ) -> None:
-        self._model, self._question, self._form, self._samples = model, question, form, samples
-        self._timeout, self._tell_schema = timeout, tell_schema
+        """Take what `guarded` takes, and refuse what cannot be asked."""
+        keep_secrets(checked_model(model), "model")  # of one of your own
+        self._question = Prompt.of(prompt) if isinstance(prompt, str) else prompt
+        if not self._question.turns or self._question.turns[-1].role is not Role.USER:
+            raise UsageError("a prompt ends with what the user says")
+        self._model, self._samples, self._timeout = model, tuple(samples), timeout
+        self._form: AnswerSchema[Any] = AnswerSchema.of(schema)
+        self._prompt = self._told() if tell_schema else self._question
         self._answers: list[_Answer] = []
         self._began = time()
 
+    @property
+    def usage(self) -> Usage:
+        """What the answers took that did not fit."""
+        return sum((answer.reply.usage for answer in self._answers), Usage())
+
     async def run(self) -> Guarded[Any]:
         """Ask until it fits, or until core says that a person has to look."""
-        prompt = self._told()
         while True:
             try:
-                reply = await self._model.ask(prompt, schema=self._form.json_schema, timeout=self._timeout)
+                reply = await self._model.ask(self._prompt, schema=self._form.json_schema, timeout=self._timeout)
             except Exception as error:
                 if self._answers and _is_too_long(error):
                     raise self._unusable("the request to mend it is longer than the model takes") from error
@@ -165,11 +164,9 @@ class _Guard:
             unusable = self._unusable()
             if not self._may_repair(unusable):
                 raise unusable
-            prompt = self._mending(prompt)
+            self._prompt = self._mending()
 
     def _told(self) -> Prompt:
-        if not self._tell_schema:
-            return self._question
         words = repair.instruction(self._form.json_schema)
         return replace(self._question, system=f"{self._question.system}\n\n{words}".lstrip())
 
@@ -191,11 +188,11 @@ class _Guard:
         failure = classify(unusable, now=now)
         return decide(failure, history, resolve("analysis"), now=now, draw=0.0).reason is Reason.REPAIR
 
-    def _mending(self, prompt: Prompt) -> Prompt:
+    def _mending(self) -> Prompt:
         answer = self._answers[-1]
         words = repair.request(answer.problems, self._form.json_schema, self._samples)
         said = (Turn(Role.MODEL, repair.echo(answer.reply.text)), Turn(Role.USER, words))
-        return replace(prompt, turns=(*prompt.turns, *said))
+        return replace(self._prompt, turns=(*self._prompt.turns, *said))
 
     def _unusable(self, why: str = "") -> Unusable:
         """The verdict; its words are made from the schema alone, what was answered is in the material."""

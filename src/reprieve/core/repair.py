@@ -59,7 +59,7 @@ def shortened(text: str, longest: int) -> str:
 def json_texts(text: str) -> tuple[list[str], list[str]]:
     """The parts of an answer that may be the JSON that was asked for: what stands in fences, and what brackets enclose.
 
-    Those of one kind do not overlap, so that reading all of them takes no longer than reading the whole.
+    Those of one kind do not overlap, so that reading all of them takes no longer than reading the whole twice.
     """
     return _largest(_fenced(text)), _largest(_bracketed(text))
 
@@ -127,19 +127,34 @@ def _spans(text: str) -> list[tuple[int, int]]:
         elif character in "{[":
             opened.append((character, index))
         elif character in _CLOSING:
-            _close(_CLOSING[character], index, opened, spans)
-    return spans
+            _close(text, index, opened, spans)
+    # Of a value that was cut off, no part is the value, and what came before it is not the whole answer.
+    return [] if any(_begins_json(text, index) for _, index in opened) else spans
 
 
-def _close(opening: str, index: int, opened: list[tuple[str, int]], spans: list[tuple[int, int]]) -> None:
+def _close(text: str, index: int, opened: list[tuple[str, int]], spans: list[tuple[int, int]]) -> None:
     """Make a span of what this bracket closes, in place of those within it; what it does not match was prose."""
-    if not opened or opened[-1][0] != opening:
+    if not opened or opened[-1][0] != _CLOSING[text[index]]:
+        _drop_within(text, opened, spans)
         opened.clear()
         return
     begin = opened.pop()[1]
     while spans and spans[-1][0] > begin:
         spans.pop()
     spans.append((begin, index + 1))
+
+
+def _drop_within(text: str, opened: list[tuple[str, int]], spans: list[tuple[int, int]]) -> None:
+    """A part of a value that is broken is not the value."""
+    first = next((index for _, index in opened if _begins_json(text, index)), len(text))
+    while spans and spans[-1][0] > first:
+        spans.pop()
+
+
+def _begins_json(text: str, index: int) -> bool:
+    """Whether a bracket begins a value, and is not one of prose."""
+    after = text[index + 1 : index + 40].lstrip()
+    return after[:1] == '"' if text[index] == "{" else after[:1] in set('"{[-0123456789')
 
 
 def instruction(schema: object) -> str:

@@ -85,17 +85,6 @@ class Usage:
         """As JSON has it."""
         return {"input_tokens": self.input_tokens, "output_tokens": self.output_tokens, "cost": self.cost}
 
-    @classmethod
-    def of(cls, told: object) -> Usage:
-        """Back from there; what is no number was not said."""
-        found = told if isinstance(told, dict) else {}
-        taken, made, cost = (found.get(name) for name in ("input_tokens", "output_tokens", "cost"))
-        return cls(
-            input_tokens=taken if isinstance(taken, int) else None,
-            output_tokens=made if isinstance(made, int) else None,
-            cost=cost if isinstance(cost, int | float) else None,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:

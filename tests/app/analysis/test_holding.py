@@ -261,6 +261,19 @@ def test_what_a_question_took_that_came_to_nothing_is_in_the_row_too(lab):
     assert lab.analyze("a").usage.output_tokens == 2 * TOKENS[1]
 
 
+@pytest.mark.spec("LLM-4.2")
+def test_an_answer_is_mended_once_also_where_the_request_to_mend_it_had_to_be_tried_again(lab):
+    lab.upstream.next(BAD, replies.openai.rate_limit_exceeded("0"), replies.openai.server_error(), GOOD)
+    found = lab.analyze("a")
+    assert found.status is AnalysisStatus.ANALYZED
+    assert ["could not be used" in text for text in lab.asked] == [False, True, True, True]
+    assert found.usage == Usage(input_tokens=2 * TOKENS[0], output_tokens=2 * TOKENS[1])
+    lab.upstream.always(BAD)
+    lab.upstream.next(BAD, replies.openai.rate_limit_exceeded("0"))
+    assert lab.analyze("b").status is AnalysisStatus.NEEDS_REVIEW
+    assert len(lab.asked) == 4 + 3
+
+
 def test_a_signature_is_measured_in_bytes_and_the_longest_is_kept(lab):
     lab.upstream.always(GOOD)
     name = base64.b64encode(os.urandom(1500)).decode()

@@ -44,7 +44,6 @@ def plain(value):
         f"Sure! Here you are:\n\n```\n{GOOD}\n```\nAnything else?",
         f"The answer is {GOOD}, I think [1].",
         f"{GOOD}\n{GOOD}",
-        f'An example would be {{"line": 9, "severity": "high"}}, but:\n```json\n{GOOD}\n```',
         f"```python\nprint(1)\n```\n{GOOD}",
     ],
 )
@@ -221,3 +220,36 @@ def test_what_the_schema_that_was_told_does_not_allow_is_not_taken_for_something
 
     with pytest.raises(UnfitError):
         AnswerSchema.of(Counted).read(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"rejected": {"kind": "article"}, "kind": "product"',
+        '{"kind": "product", "instead_of": {"kind": "article"}',
+        '[{"kind": "article"}, {"kind": "prod',
+        'not {"kind": "article"} but {"kind": "product"',
+        '{"kind": [{"kind": "article"}}',
+        'An example would be {"kind": "article"}, but:\n```json\n{"kind": "product"}\n```',
+        'For example:\n```json\n{"kind": "article"}\n```\nMy answer is {"kind": "product"}',
+    ],
+)
+@pytest.mark.spec("LLM-4.1")
+def test_a_part_of_an_answer_that_broke_off_or_one_of_two_is_not_taken_for_the_answer(text):
+    schema = {"type": "object", "properties": {"kind": {"enum": ["article", "product"]}}, "required": ["kind"]}
+    with pytest.raises(UnfitError):
+        AnswerSchema.of(schema).read(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'A set is written {a, b}. My answer: {"kind": "article"}',
+        '{"kind": "article"} (see [1] and :-{ for that)',
+        '```json\n{"kind": "article"}\n```\nThat is {"kind": "article"}.',
+        'See [the page](x), then {"kind": "article"}',
+    ],
+)
+def test_brackets_of_prose_do_not_hide_the_answer(text):
+    schema = {"type": "object", "properties": {"kind": {"enum": ["article", "product"]}}, "required": ["kind"]}
+    assert AnswerSchema.of(schema).read(text) == {"kind": "article"}

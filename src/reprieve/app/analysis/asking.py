@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.alerts.raising import alarms_of_failure
-from reprieve.app.guarding import guarded, usage_of
+from reprieve.app.guarding import Guard
 from reprieve.app.judging import classify
 from reprieve.app.material import material_of
 from reprieve.app.redaction import redact
@@ -21,7 +21,6 @@ from reprieve.core.policy import ParkState
 from reprieve.core.record import writable
 from reprieve.errors import StoreUnavailableError
 from reprieve.ports.intents import Conclude, Fault, LetGo, Written
-from reprieve.ports.modelling import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from reprieve.core.policy import Profile
     from reprieve.ports.clock import Clock
     from reprieve.ports.intents import AnalysisRow, Raise, Weigh
-    from reprieve.ports.modelling import Model
+    from reprieve.ports.modelling import Model, Usage
 
 _LOG: Final = logging.getLogger("reprieve.analysis")
 _OUTAGE: Final = 10
@@ -103,18 +102,17 @@ class Asker:
 
     async def _until_written(self, row: AnalysisRow, samples: Sequence[object], halt: Halt) -> Usage | None:
         prompt = self.question.about(row.signature, samples)
+        guard = Guard(self.model, prompt, schema=self.question.form, samples=samples, timeout=self.timeout)
         attempts, started = 0, self.time.now()
         while True:
             attempts += 1
             try:
-                answer = await guarded(
-                    self.model, prompt, schema=self.question.form, samples=samples, timeout=self.timeout
-                )
+                answer = await guard.run()
             except Exception as error:  # noqa: BLE001 - whatever it is, core decides what becomes of it
                 history = History(attempts=attempts, started=started, idempotent=True)
-                fault, wait = await self._failed(row, error, history, halt)
-                if fault is None or wait is None:
-                    return None if fault is None else fault.usage or Usage()
+                written, wait = await self._failed(row, error, guard.usage, history, halt)
+                if not written or wait is None:
+                    return guard.usage if written else None
                 await self.clock.sleep_async(wait)
             else:
                 halt.settled()
@@ -129,15 +127,17 @@ class Asker:
         return await self.journal.ask(conclude) is Written.APPLIED
 
     async def _failed(
-        self, row: AnalysisRow, error: Exception, history: History, halt: Halt
-    ) -> tuple[Fault | None, float | None]:
-        """What was written, None where somebody else has taken over; and seconds until the next try, where there is one."""
+        self, row: AnalysisRow, error: Exception, usage: Usage, history: History, halt: Halt
+    ) -> tuple[bool, float | None]:
+        """Whether it was written, not where somebody else has taken over; and seconds until the next try, where there is one."""
         now = self.time.now()
         failure = classify(error, profile=self.profile, stage="analysis", now=now)
         decision = decide(failure, history, self.profile, now=now, draw=self.draw())
         if failure.category == Category.CONFIGURATION and not isinstance(decision, RetryAt):
             raise error  # a bug, or a setting: nothing about this signature
         fault = self._fault(row, error, failure, decision, halt, history, now)
+        if not isinstance(decision, RetryAt):  # else what was answered counts when it has come to an end
+            fault = replace(fault, usage=usage)
         # It has happened, and somebody may have to hear of it, also where another has taken the signature over.
         alarms = alarms_of_failure(failure, source=self.source, profile=self.profile, decision=decision, at=now)
         writing = self.journal.ask_together(fault, *alarms)
@@ -145,7 +145,7 @@ class Asker:
         answer = (await asyncio.shield(writing))[0]  # who leaves meanwhile does not keep others from hearing of it
         self._log(failure, decision, fault)
         wait = decision.delay if isinstance(decision, RetryAt) else None
-        return (fault if answer is Written.APPLIED else None), wait
+        return answer is Written.APPLIED, wait
 
     def _tell(self, alarms: Sequence[Raise | Weigh], writing: asyncio.Future[list[Any]]) -> None:
         if not writing.cancelled() and writing.exception() is None:
@@ -179,7 +179,7 @@ class Asker:
         return Fault(
             signature=row.signature, fence=row.fence, status=status, error_type=error_type_of(failure),
             error_reason=failure.message, now=now, retry_after=retry_after, until=until,
-            material=material_of(error) if status is AnalysisStatus.NEEDS_REVIEW else None, usage=usage_of(error),
+            material=material_of(error) if status is AnalysisStatus.NEEDS_REVIEW else None,
         )  # fmt: skip
 
     def _log(self, failure: Failure, decision: Decision, fault: Fault) -> None:
