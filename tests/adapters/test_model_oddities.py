@@ -178,3 +178,11 @@ def test_what_did_not_come_to_its_end_is_not_taken_though_it_fits_but_asked_for_
     answer = asyncio.run(main())
     assert (answer.value, answer.repaired) == (7, True)
     assert "stopped before it was done" in flaky_http.requests[1].json()["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("name", [123, {"a": 1}, ["x"], True, None])
+def test_a_name_of_a_model_that_is_no_text_is_none(flaky_http, name):
+    body = {"id": "c", "object": "chat.completion", "created": 1, "model": name}
+    act = json_reply(body | {"choices": [{"index": 0, "finish_reason": "stop", "message": SAID}]})
+    assert (ask(OpenAI, flaky_http, act).text, ask(OpenAI, flaky_http, act).model) == ("hi", "")
+    assert isinstance(ask(Anthropic, flaky_http, telling(model=name)).model, str)

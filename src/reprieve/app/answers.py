@@ -218,7 +218,8 @@ def _validator(schema: dict[str, Any]) -> Any:  # noqa: ANN401 - jsonschema's ow
         where = ".".join(str(part) for part in error.absolute_path)
         raise UsageError(f"not a JSON Schema{f', at {where}' if where else ''}: {error.message}") from None
     _check_references(schema)
-    validator = jsonschema.Draft202012Validator(schema, registry=Registry())
+    kind = jsonschema.Draft202012Validator
+    validator = kind(schema, registry=Registry(), format_checker=kind.FORMAT_CHECKER)  # "tomorrow" is no date
     try:
         validator.is_valid(None)
     except RecursionError:

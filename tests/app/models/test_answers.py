@@ -253,3 +253,10 @@ def test_a_part_of_an_answer_that_broke_off_or_one_of_two_is_not_taken_for_the_a
 def test_brackets_of_prose_do_not_hide_the_answer(text):
     schema = {"type": "object", "properties": {"kind": {"enum": ["article", "product"]}}, "required": ["kind"]}
     assert AnswerSchema.of(schema).read(text) == {"kind": "article"}
+
+
+def test_a_format_is_part_of_the_form_for_people_as_for_models():
+    form = AnswerSchema.of({"type": "object", "properties": {"on": {"type": "string", "format": "date"}}})
+    assert form.read('{"on": "2024-02-29"}') == {"on": "2024-02-29"}
+    with pytest.raises(UnfitError, match="format"):
+        form.check({"on": "tomorrow"})

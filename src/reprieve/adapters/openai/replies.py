@@ -41,7 +41,7 @@ def reply_of(raw: Any, prices: tuple[float, float] | None) -> Reply:  # noqa: AN
         text=_text(getattr(message, "content", None)) or _text(refusal),
         finish=_finish(_reason(choice, response), refusal),
         usage=_usage(getattr(completion, "usage", None), prices),
-        model=getattr(completion, "model", None) or "",
+        model=_text(getattr(completion, "model", None)),
         request_id=response.headers.get("x-request-id"),
     )
 
@@ -76,7 +76,7 @@ class Pieces:
 
     def take(self, chunk: Any) -> None:  # noqa: ANN401 - as above
         """Add a piece."""
-        self._model = getattr(chunk, "model", None) or self._model
+        self._model = _text(getattr(chunk, "model", None)) or self._model
         self._usage = getattr(chunk, "usage", None) or self._usage
         choice = _first(chunk)
         if choice is not None:
