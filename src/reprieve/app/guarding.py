@@ -109,7 +109,9 @@ async def guarded(
 def checked_model(model: Model) -> Model:
     """A model, or words for who has its name alone."""
     if isinstance(model, str):
-        raise UsageError('a model is wanted, not its name: reprieve.models.model_at makes one of it, as in model_at("local")')
+        raise UsageError(
+            'a model is wanted, not its name: reprieve.models.model_at makes one of it, as in model_at("local")'
+        )
     if isinstance(model, type) or not callable(getattr(model, "ask", None)):
         raise UsageError(f"a model is wanted, with a name, ask and close, not {_kind(model)}: see reprieve.models")
     return model
