@@ -68,9 +68,11 @@ class AnswerSchema(Generic[T]):
         """The one value in an answer that fits; raises `UnfitError` where there is none, or more than one."""
         try:
             text.encode()  # a client may let half a character pass, which no reader of JSON takes
+            return self._parse(text)
         except UnicodeEncodeError:
             raise UnfitError(Problem("not_text", "it holds a lone surrogate, which is no character")) from None
-        whole = _Tried.of(self._parse, text)
+        except UnfitError as error:
+            whole = _Tried(None, error.problems)
         said = text if whole.is_json else without_thoughts(text)
         if said is not text:
             whole = _Tried.of(self._parse, said)

@@ -90,6 +90,12 @@ def test_a_value_may_speak_of_the_tags(comment, around):
     assert AnswerSchema.of(dict[str, str]).read(around.format(json.dumps(value))) == value
 
 
+@BOTH
+def test_of_a_key_that_stands_twice_in_an_object_the_last_counts(schema):
+    found = AnswerSchema.of(schema).read('{"line": 9, "line": 3, "severity": "high", "severity": "low"}')
+    assert plain(found) == plain(json.loads(GOOD))
+
+
 def test_after_a_thought_anything_may_follow_that_is_json_and_what_is_wrong_with_it_is_told():
     assert AnswerSchema.of(bool).read("<think>hm</think> true") is True
     with pytest.raises(UnfitError, match="literal_error"):
