@@ -41,6 +41,16 @@ def test_a_batch_says_what_it_took(analyze, flaky_http):
     assert "tokens" not in analyze().out, "all of it was known"
 
 
+def test_the_bar_says_how_many_are_analyzed_and_how_many_were_put_off(analyze, flaky_http, monkeypatch):
+    flaky_http.next(503, 503, 503)
+    flaky_http.always(fine())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    said = analyze().err
+    assert "3/3" in said
+    assert "2 analyzed, 0 skipped, 0 for review, 1 put off; 0 cached" in said
+
+
 def test_what_is_left_to_do_is_told_by_the_exit_code_and_the_next_step(analyze, flaky_http):
     flaky_http.next(fine("nonsense"), fine("nonsense"), replies.openai.invalid_request())
     flaky_http.always(fine())

@@ -18,7 +18,7 @@ def test_a_person_finds_claims_and_verifies_what_waits_and_the_model_is_never_as
     assert "next: reprieve reviews show 1" in listed.out
     shown = waiting("reviews", "show", 1)
     for words in (
-        "https://shop.example/items/1",
+        "samples:\n  https://shop.example/items/1",
         "nonsense",
         "wrong: at kind",
         "schema: ",
