@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -145,7 +146,8 @@ def _alerts(url: str) -> AlertReader:
 def _sinks(wanted: Sequence[str | Sink] | None) -> Sequence[Sink]:
     """Who is told of alerts: those that are given, or whom the environment names; whoever sees one has it in the log anyway."""
     if wanted is None:
-        wanted = os.environ.get("REPRIEVE_ALERTS", "").split()
+        # A comma parts them as well where another URL follows: within a URL it may be part of it.
+        wanted = list(filter(None, re.split(r"\s+|,\s*(?=[A-Za-z][\w+.-]*://)", os.environ.get("REPRIEVE_ALERTS", ""))))
     return [_sink(each) if isinstance(each, str) else each for each in wanted]
 
 

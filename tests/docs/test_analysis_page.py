@@ -2,6 +2,8 @@
 
 import json
 
+from reprieve.app.analysis.service import AnalysisOptions
+
 
 def test_the_program_and_the_commands_of_the_page_do_what_it_says(page, reader, tmp_path):
     guide = page("docs/analysis.md")
@@ -30,3 +32,9 @@ def test_the_page_links_to_what_there_is(page):
     for path, anchor in guide.links:
         linked = page(f"docs/{path}") if path else guide
         assert not anchor or anchor in linked.anchors
+
+
+def test_the_page_names_every_option_of_an_analysis(page):
+    text = page("docs/analysis.md").text
+    for name in AnalysisOptions.__annotations__.keys() - {"draw"}:  # for repeatable runs of tests
+        assert f"| `{name}` |" in text, name

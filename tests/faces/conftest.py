@@ -13,10 +13,13 @@ import pytest
 
 import reprieve
 from reprieve.faces.cli import main
+from reprieve.testing import replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from reprieve.testing import FlakyHTTP, Reply
 
 REVIEWS = """
 import reprieve
@@ -36,6 +39,15 @@ async def llm(job: reprieve.Job[dict], n: int) -> str:
     if n == 14:
         raise reprieve.NeedsReview("fourteen")
     return f"reviewed {n}"
+"""
+
+KINDS = {"type": "object", "properties": {"kind": {"enum": ["article", "product"]}}, "required": ["kind"]}
+URLS = """
+https://shop.example/items/1
+https://shop.example/items/2?ref=a
+https://shop.example/items/3
+not a url
+https://blog.example/2024/05/17/hello
 """
 
 
@@ -95,4 +107,33 @@ def worked(command: Callable[..., Done]) -> Callable[..., Done]:
             await app.submit(review, {"n": 4}, idempotency_key="later", subject="cl-4", version=1, delay=3600)
 
     asyncio.run(run())
+    return command
+
+
+def _fine(kind: str = "article") -> Reply:
+    return replies.openai.completion(json.dumps({"kind": kind}))
+
+
+@pytest.fixture
+def analyze(
+    command: Callable[..., Done], flaky_http: FlakyHTTP, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Done]:
+    """Runs `reprieve analyze` over the list above."""
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-a-test-0004")
+    (tmp_path / "urls.txt").write_text(URLS)
+    (tmp_path / "schema.json").write_text(json.dumps(KINDS))
+    model = f"openai+{flaky_http.url('/v1')}#m"
+
+    def run(*options: object) -> Done:
+        return command("analyze", "urls.txt", "--model", model, "--schema", "schema.json", "-c", 1, *options)
+
+    return run
+
+
+@pytest.fixture
+def waiting(analyze: Callable[..., Done], command: Callable[..., Done], flaky_http: FlakyHTTP) -> Callable[..., Done]:
+    """The same, with one signature that waits for a person: review 1."""
+    flaky_http.next(_fine("nonsense"), _fine("nonsense"))
+    flaky_http.always(_fine())
+    analyze()
     return command

@@ -51,7 +51,9 @@ def test_a_list_shows_what_is_open_the_newest_first(raised):
 
 def test_an_alert_is_shown_acknowledged_and_resolved_by_somebody(raised):
     assert "reprieve alerts ack 1" in raised("alerts", "show", "1").out
-    assert "ann looks after it" in raised("alerts", "ack", "1", "--actor", "ann").out
+    acknowledged = raised("alerts", "ack", "1", "--actor", "ann").out
+    assert "ann looks after it" in acknowledged
+    assert "next: reprieve alerts resolve 1 --reason" in acknowledged
     again = raised("alerts", "ack", "1", "--actor", "ben")
     assert (again.code, "ann looks after alert 1 already" in again.err) == (1, True)
     assert "say why it is over" in raised("alerts", "resolve", "1", "--reason", " ", "--actor", "ann").err
@@ -90,6 +92,21 @@ def test_without_sinks_a_test_says_how_to_name_them(raised, monkeypatch):
     monkeypatch.delenv("REPRIEVE_ALERTS", raising=False)
     tried = raised("alerts", "test")
     assert (tried.code, "REPRIEVE_ALERTS" in tried.out) == (1, True)
+
+
+def test_without_sinks_nobody_is_told_and_that_is_said(raised, monkeypatch):
+    monkeypatch.delenv("REPRIEVE_ALERTS", raising=False)
+    done = raised("alerts", "send")
+    assert (done.code, "no sinks: name them in REPRIEVE_ALERTS" in done.out) == (1, True)
+
+
+@pytest.mark.parametrize("between", [" ", "\n ", ",", ", ", " ,"])
+def test_sinks_are_parted_by_blanks_or_commas_and_a_comma_within_a_url_is_part_of_it(raised, monkeypatch, between):
+    with FlakyHTTP() as server:
+        first, second = server.url("/ann,ben", scheme="http"), server.url("/b", scheme="http")
+        monkeypatch.setenv("REPRIEVE_ALERTS", f"{first}{between}{second}")
+        assert len(raised("alerts", "test", "--json").json) == 2
+        assert sorted(request.path for request in server.requests) == ["/ann,ben", "/b"]
 
 
 def test_sending_tells_everybody_now(raised, monkeypatch):

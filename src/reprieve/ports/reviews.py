@@ -56,6 +56,8 @@ class ReviewDetail:
     history: Sequence[ReviewEntry]
     is_pruned: bool = False
     """What it was decided by is gone, so nobody can decide it again."""
+    can_be_undone: bool = False
+    """It is verified or rejected, and nobody has gone on with that: no worker, no reset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,15 @@ class SignatureView:
     """In US dollars."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignatureDetail:
+    """All that is known of a signature; its answer and those of the history are as given."""
+
+    signature: SignatureView
+    answer: bytes | None
+    history: Sequence[ReviewEntry]
+
+
 class ReviewReader(Protocol):
     """Everything that is looked up about reviews and signatures; blocking, for threads."""
 
@@ -107,14 +118,16 @@ class ReviewReader(Protocol):
         ...
 
     def review(self, review_id: int) -> ReviewDetail | None:
-        """One, or None."""
+        """One, or None; withdrawn also where what it is about does not wait any more, and nobody has written that down yet."""
         ...
 
-    def signatures(self, status: AnalysisStatus | None, *, limit: int, after: str | None) -> Sequence[SignatureView]:
+    def signatures(
+        self, status: AnalysisStatus | None, *, limit: int, after: str | None, error_type: str | None = None
+    ) -> Sequence[SignatureView]:
         """What is known of signatures, in their order; page on with `after`."""
         ...
 
-    def signature(self, url_signature: str) -> SignatureView | None:
+    def signature(self, url_signature: str) -> SignatureDetail | None:
         """One, or None."""
         ...
 

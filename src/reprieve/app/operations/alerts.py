@@ -17,7 +17,6 @@ from reprieve.ports.intents import Acknowledge, Resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reprieve.app.alerts.herald import Heralded
     from reprieve.app.operations.asking import OpenJournal
     from reprieve.ports.alerting import AlertKeeper, AlertReader, AlertView, NoticeView, Sink
     from reprieve.ports.clock import Clock
@@ -43,6 +42,17 @@ class Tried:
     sink: str
     error: str | None
     """Sanitized; None: it has taken it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What came of telling everybody."""
+
+    sinks: int
+    """How many there are to be told."""
+    told: int
+    failed: int
+    resolved: int
 
 
 class AlertOperations:
@@ -104,7 +114,7 @@ class AlertOperations:
         AUDIT.info("%s resolved alert %d", actor, alert_id)
         return await self.show(alert_id)
 
-    async def send(self, *, actor: str) -> Heralded:
+    async def send(self, *, actor: str) -> Sent:
         """Tell everybody now what they have to hear, instead of by the next round of a worker."""
         actor = actor_of(actor)
         sinks = self._sinks()
@@ -113,7 +123,7 @@ class AlertOperations:
         finally:
             await _close(sinks)
         AUDIT.info("%s had alerts told: %d told, %d failed", actor, done.told, done.failed)
-        return done
+        return Sent(sinks=len(sinks), told=done.told, failed=done.failed, resolved=done.resolved)
 
     async def test(self, *, actor: str) -> Sequence[Tried]:
         """Send one notice that says it is a test through every sink; no alert is raised."""

@@ -10,7 +10,7 @@ from reprieve.app.analysis.questions import named
 from reprieve.app.answers import AnswerSchema, UnfitError
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
 from reprieve.core import repair
-from reprieve.core.analysis import ReviewEvent
+from reprieve.core.analysis import AnalysisStatus, ReviewEvent
 from reprieve.core.backoff import require_number
 from reprieve.errors import Misfit, RefusedError, ResultError, UnknownNameError, UsageError
 from reprieve.ports.intents import Continuation, Reset, Rule
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from reprieve.app.operations.asking import OpenJournal
     from reprieve.app.pipeline import Pipeline
-    from reprieve.core.analysis import AnalysisStatus
     from reprieve.ports.clock import Clock
     from reprieve.ports.reviews import (
         ReviewDetail,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         ReviewKeeper,
         ReviewReader,
         ReviewView,
+        SignatureDetail,
         SignatureView,
     )
 
@@ -65,10 +65,23 @@ class ReviewOperations:
         return found
 
     async def signatures(
-        self, status: AnalysisStatus | None = None, *, limit: int = 50, after: str | None = None
+        self,
+        status: AnalysisStatus | None = None,
+        *,
+        limit: int = 50,
+        after: str | None = None,
+        error_type: str | None = None,
     ) -> Sequence[SignatureView]:
         """What is known of signatures, without their answers."""
-        return await asyncio.to_thread(self._reader.signatures, status, limit=limit, after=after)
+        found = self._reader.signatures
+        return await asyncio.to_thread(found, status, limit=limit, after=after, error_type=error_type)
+
+    async def signature(self, signature: str) -> SignatureDetail:
+        """All that is known of one, its answer and its history as given."""
+        found = await asyncio.to_thread(self._reader.signature, signature)
+        if found is None:
+            raise UnknownNameError("signature", signature)
+        return found
 
     async def history(self, signature: str) -> Sequence[ReviewEntry]:
         """All that people did about a signature, in order."""
@@ -122,9 +135,7 @@ class ReviewOperations:
 
     async def reset(self, signatures: Sequence[str], *, actor: str, reason: str) -> tuple[str, ...]:
         """Have skipped signatures asked of the model again; those that were. What is not skipped is left as it is."""
-        actor, note = actor_of(actor), reason_of(reason)
-        if not note:
-            raise UsageError("say why they are to be asked again: it is kept")
+        actor, note = actor_of(actor), _why_again(reason)
         journal = await self._journal()
         done: list[str] = []
         wanted = list(dict.fromkeys(signatures))
@@ -133,6 +144,19 @@ class ReviewOperations:
             reset = Reset(signatures=part, actor=actor, note=note, now=await journal.store.now())
             done += (await journal.ask(reset, patience=PATIENCE)).signatures
         AUDIT.info("%s had %d skipped signatures asked again", actor, len(done))
+        return tuple(done)
+
+    async def reset_all(self, *, error_type: str, actor: str, reason: str) -> tuple[str, ...]:
+        """The same for all that were skipped for this error; not what a person has rejected, which is to be named."""
+        _why_again(reason)
+        done: list[str] = []
+        after = None
+        while page := await self.signatures(
+            AnalysisStatus.SKIPPED, limit=_MOST_RESET, after=after, error_type=error_type
+        ):
+            after = page[-1].url_signature
+            names = [each.url_signature for each in page if not each.is_human_verified]
+            done += await self.reset(names, actor=actor, reason=reason) if names else ()
         return tuple(done)
 
     async def prune(
@@ -182,6 +206,13 @@ class ReviewOperations:
             raise RefusedError(f"review {review_id}: {answer.why}")
         AUDIT.info("%s %s review %d", actor, _DONE[event], review_id)
         return await self.show(review_id)
+
+
+def _why_again(reason: str) -> str:
+    note = reason_of(reason)
+    if not note:
+        raise UsageError("say why they are to be asked again: it is kept")
+    return note
 
 
 def _fitting(detail: ReviewDetail, answer: object) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="alerts", help="What somebody has to hear of, and who was told.", no_args_is_help=True)
 
+_NO_SINKS: Final = "no sinks: name them in REPRIEVE_ALERTS, as URLs with blanks or commas between them"
 Id = Annotated[int, typer.Argument(metavar="ID", help="The alert's number.", show_default=False)]
 
 
@@ -103,9 +104,9 @@ def resolve(
 
 @app.command()
 def send(*, actor: Actor = None, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
-    """Tell everybody now what they have to hear, as every worker does by itself; exit code 1 where somebody was not reached.
+    """Tell everybody now what they have to hear, as every worker does by itself; exit code 1 where somebody was not reached, or there is nobody to tell.
 
-    REPRIEVE_ALERTS names the sinks, as URLs with blanks between them.
+    REPRIEVE_ALERTS names the sinks, as URLs with blanks or commas between them.
 
     Examples:
     reprieve alerts send
@@ -115,8 +116,8 @@ def send(*, actor: Actor = None, as_json: AsJson = False, url: Url = DEFAULT_URL
     if as_json:
         say_json(asdict(done))
     else:
-        say(f"{done.told} told, {done.failed} not reached, {done.resolved} over")
-    if done.failed:
+        say(f"{done.told} told, {done.failed} not reached, {done.resolved} over" if done.sinks else _NO_SINKS)
+    if done.failed or not done.sinks:
         raise typer.Exit(1)
 
 
@@ -124,7 +125,7 @@ def send(*, actor: Actor = None, as_json: AsJson = False, url: Url = DEFAULT_URL
 def try_sinks(*, actor: Actor = None, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Send a test through every sink and say which worked; exit code 1 where one did not. No alert is raised.
 
-    REPRIEVE_ALERTS names the sinks, as URLs with blanks between them.
+    REPRIEVE_ALERTS names the sinks, as URLs with blanks or commas between them.
 
     Examples:
     reprieve alerts test
@@ -134,7 +135,7 @@ def try_sinks(*, actor: Actor = None, as_json: AsJson = False, url: Url = DEFAUL
     if as_json:
         say_json([asdict(each) for each in tried])
     elif not tried:
-        say("no sinks: name them in REPRIEVE_ALERTS, as URLs with blanks between them")
+        say(_NO_SINKS)
     else:
         rows = [
             (each.sink, "reached" if each.error is None else "NOT reached", plain(each.error or "")) for each in tried
@@ -244,4 +245,5 @@ def _next(row: AlertView) -> str:
         case "released":
             return f"reprieve deliveries list --status held --sender {row.source}"
         case _:
-            return f"reprieve alerts ack {row.alert_id}; reprieve alerts resolve {row.alert_id} --reason '...' once it is mended"
+            ack = "" if row.acked_by is not None else f"reprieve alerts ack {row.alert_id}; "
+            return f"{ack}reprieve alerts resolve {row.alert_id} --reason '...' once it is mended"

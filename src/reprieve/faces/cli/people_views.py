@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.redaction import redact
-from reprieve.core.analysis import ReviewState
+from reprieve.core.analysis import AnalysisStatus, ReviewState
 from reprieve.faces.cli.common import BUILT_IN_NAME, say
 from reprieve.faces.cli.rendering import console, facts, plain, status, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reprieve.ports.reviews import ReviewDetail, ReviewView, SignatureView
+    from reprieve.ports.reviews import ReviewDetail, ReviewEntry, ReviewView, SignatureDetail, SignatureView
 
 _NEXT: Final = {
     ReviewState.OPEN: "reprieve reviews claim {id}, or at once: reprieve reviews verify {id} '{{...}}'{app}",
     ReviewState.CLAIMED: "reprieve reviews verify {id} '{{...}}'{app}, or reprieve reviews reject {id} --reason '...'",
-    ReviewState.VERIFIED: "nothing; reprieve reviews undo {id} --reason '...' takes it back",
-    ReviewState.REJECTED: "nothing; reprieve reviews undo {id} --reason '...' takes it back",
+    ReviewState.VERIFIED: "nothing: what was said of it has been gone on with",
+    ReviewState.REJECTED: "nothing: what was said of it has been gone on with",
     ReviewState.WITHDRAWN: "nothing: it does not wait any more",
 }
-
-
+_UNDO: Final = "nothing; reprieve reviews undo {id} --reason '...' takes it back"
 _PRUNED: Final = "nothing: what it was decided by was pruned; reprieve reviews erase has its signature asked anew"
 
 
@@ -70,12 +70,44 @@ def plain_detail(detail: ReviewDetail, *, as_given: bool) -> dict[str, object]:
     return {
         **asdict(detail.review),
         "is_pruned": detail.is_pruned,
+        "can_be_undone": detail.can_be_undone,
         **{name: _parsed(getattr(detail, name), as_given=as_given) for name in ("samples", "answers", "answer")},
         "schema": _parsed(detail.schema, as_given=True),
-        "history": [
-            {**asdict(entry), "answer": _parsed(entry.answer, as_given=as_given)} for entry in detail.history
-        ],
+        "history": _entries(detail.history, as_given=as_given),
     }  # fmt: skip
+
+
+def plain_signature(detail: SignatureDetail, *, as_given: bool) -> dict[str, object]:
+    """For machines; the answer is redacted unless it is asked for."""
+    return {
+        **asdict(detail.signature),
+        "answer": _parsed(detail.answer, as_given=as_given),
+        "history": _entries(detail.history, as_given=as_given),
+    }
+
+
+def say_signature(detail: SignatureDetail, *, as_given: bool) -> None:
+    """For people: all that is known of it, and what comes next."""
+    row, now, screen = detail.signature, time.time(), console()
+    answer = plain_signature(detail, as_given=as_given)["answer"]
+    numbers = (("tokens in", row.input_tokens), ("tokens out", row.output_tokens))
+    screen.print(
+        facts([
+            ("signature", row.url_signature), ("status", status(row.status)), ("by hand", "yes" if row.is_human_verified else ""),
+            ("answer", "" if detail.answer is None else json.dumps(answer, ensure_ascii=False)), ("model", row.model or ""),
+            ("error", row.error_type or ""), ("said", row.error_reason or ""), ("failures", str(row.failure_count or "")),
+            ("last error", when(row.last_error_at, now)), ("not before", when(row.retry_after, now)),
+            *((name, "" if number is None else f"{number:,}") for name, number in numbers),
+            ("cost", "" if row.cost is None else f"${row.cost:.4f}"), ("changed", when(row.changed_at, now)),
+            ("question", row.question),
+        ])
+    )  # fmt: skip
+    _say_history(detail.history, now)
+    name = shlex.quote(plain(row.url_signature))
+    if row.status is AnalysisStatus.SKIPPED:
+        say(f"next: reprieve reviews reset {name} --reason '...' has it asked again")
+    elif row.status is AnalysisStatus.NEEDS_REVIEW:
+        say(f"next: reprieve reviews list --signature {name}")
 
 
 def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
@@ -92,7 +124,7 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
     )  # fmt: skip
     samples: Any = found["samples"] or []
     if samples:
-        say("what the model was shown:")
+        say("samples:")
         for line in (line for sample in samples for line in str(sample).split("\n")):
             say(f"  {plain(line)}".rstrip())
     answers: Any = found["answers"] or []
@@ -102,15 +134,20 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
             say(f"  wrong: {plain(str(error))}")
     if detail.schema is not None:
         say(f"schema: {plain(json.dumps(found['schema'], ensure_ascii=False))}")
-    screen.print(
-        table(
-            ("when", "who", "what", "note"),
-            [(when(entry.at, now), entry.actor, entry.event, entry.note) for entry in detail.history],
-        )
-    )
+    _say_history(detail.history, now)
     app = "" if review.job_id is None or review.pipeline == BUILT_IN_NAME else " --app ..."
-    following = _PRUNED if detail.is_pruned else _NEXT[review.state]
+    following = _PRUNED if detail.is_pruned else _UNDO if detail.can_be_undone else _NEXT[review.state]
     say(f"next: {following.format(id=review.review_id, app=app)}")
+
+
+def _entries(history: Sequence[ReviewEntry], *, as_given: bool) -> list[dict[str, object]]:
+    return [{**asdict(entry), "answer": _parsed(entry.answer, as_given=as_given)} for entry in history]
+
+
+def _say_history(history: Sequence[ReviewEntry], now: float) -> None:
+    if history:
+        rows = [(when(entry.at, now), entry.actor, entry.event, entry.note) for entry in history]
+        console().print(table(("when", "who", "what", "note"), rows))
 
 
 def _parsed(data: bytes | None, *, as_given: bool) -> object:

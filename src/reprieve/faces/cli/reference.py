@@ -44,8 +44,16 @@ _SETTINGS: Final = """\
 They are read from `reprieve.toml` in the current folder, or from the file that `--settings` names. Each can be given in the environment too, which goes before the file:
 `REPRIEVE_REVIEW_` and its name, sections parted by two underscores, as in `REPRIEVE_REVIEW_MODEL__NAME=openai:gpt-5-mini`. Secrets belong there. Nothing has to be set.
 
-The engine itself has no settings file; its commands take options and these variables: `REPRIEVE_URL`, `REPRIEVE_APP`, `REPRIEVE_ACTOR`, `REPRIEVE_ALERTS`,
-`REPRIEVE_MAY_OVERRIDE`; see [operating](operating.md) and [alerts](alerts.md).
+The engine itself has no settings file; its commands take options and these variables:
+
+| variable | |
+|---|---|
+| `REPRIEVE_URL`, `REPRIEVE_APP`, `REPRIEVE_ACTOR` | the database, where your pipelines are, who you are: `--url`, `--app`, `--actor` |
+| `REPRIEVE_MODEL` | which model `reprieve analyze` asks: `--model`; see [models](models.md) |
+| `REPRIEVE_TO` | where `reprieve db copy` copies to: `--to` |
+| `REPRIEVE_ALERTS`, `REPRIEVE_ALERTS_SECRET` | who is told of [alerts](alerts.md), and what webhooks among them are signed with |
+| `REPRIEVE_MAY_OVERRIDE` | who may replay past the gates of [dead letters](dead-letters.md) |
+| `REPRIEVE_DEBUG` | set, an error that nobody expected shows where it came from; that may hold secrets |
 """
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reprieve.core.analysis import AnalysisStatus, ReviewState  # noqa: TC001 - typer reads the annotations
-from reprieve.errors import UsageError
+from reprieve.core.analysis import ReviewState
+from reprieve.errors import RefusedError, UsageError
 from reprieve.faces.cli.common import (
     BUILT_IN_NAME,
     DEFAULT_URL,
@@ -24,19 +23,20 @@ from reprieve.faces.cli.common import (
     Url,
     acting,
     duration,
-    fail,
     find_pipelines,
     operate,
     say,
     say_json,
 )
-from reprieve.faces.cli.people_views import plain_detail, review_table, say_detail, signature_table
-from reprieve.faces.cli.rendering import console, count, plain
+from reprieve.faces.cli.people_views import plain_detail, review_table, say_detail
+from reprieve.faces.cli.rendering import console, count
+from reprieve.faces.cli.signatures import MOST, AsGiven, Why, erase, reset, signatures
 from reprieve.ports.reviews import ReviewFilter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from reprieve.app.operations import Operations
     from reprieve.app.operations.reviews import ReviewOperations
     from reprieve.ports.reviews import ReviewDetail
 
@@ -45,10 +45,8 @@ app = typer.Typer(
 )
 
 Id = Annotated[int, typer.Argument(metavar="ID", help="The review's number.", show_default=False)]
-Why = Annotated[str, typer.Option("--reason", help="Why, in a sentence; kept in the history.", show_default=False)]
 Note = Annotated[str, typer.Option("--note", help="A note for the history.", show_default=False)]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Though somebody else has claimed it.")]
-_MOST: Final = 1000
 
 
 @app.command("list")
@@ -65,7 +63,7 @@ def list_reviews(  # noqa: PLR0913 - one parameter an option
     job: Annotated[int | None, typer.Option("--job", help="Only of this job.", show_default=False)] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only what you have claimed.")] = False,
     after: Annotated[int | None, typer.Option("--after", help="Newer than this number.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1, max=_MOST)] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1, max=MOST)] = 50,
     actor: Actor = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -97,9 +95,7 @@ def list_reviews(  # noqa: PLR0913 - one parameter an option
 def show(
     review: Id,
     *,
-    as_given: Annotated[
-        bool, typer.Option("--as-given", help="Samples and answers as they are, secrets and people's data included.")
-    ] = False,
+    as_given: AsGiven = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -122,7 +118,7 @@ def claim(
     reprieve reviews claim 3
     """
     who = acting(actor)
-    _act(url, lambda reviews: reviews.claim(review, actor=who, take_over=take_over), as_json=as_json)
+    _act(url, review, lambda reviews: reviews.claim(review, actor=who, take_over=take_over), as_json=as_json)
 
 
 @app.command()
@@ -135,7 +131,7 @@ def release(
     reprieve reviews release 3
     """
     who = acting(actor)
-    _act(url, lambda reviews: reviews.release(review, actor=who, take_over=take_over), as_json=as_json)
+    _act(url, review, lambda reviews: reviews.release(review, actor=who, take_over=take_over), as_json=as_json)
 
 
 @app.command()
@@ -162,12 +158,16 @@ def verify(
     pipelines = {each.name: each for each in find_pipelines(home, [])} if home is not None else None
 
     async def verified(reviews: ReviewOperations) -> ReviewDetail:
-        known = pipelines
-        if known is None and (await reviews.show(review)).review.pipeline == BUILT_IN_NAME:
+        known, shown = pipelines, (await reviews.show(review)).review
+        if known is None and shown.pipeline == BUILT_IN_NAME:
             known = {each.name: each for each in find_pipelines(None, [BUILT_IN_NAME])}
+        if not shown.state.closed and shown.pipeline not in {None, *(known or ())}:
+            raise UsageError(
+                f"the answer becomes the result of a stage: say where the pipeline {shown.pipeline!r} is with --app module:object"
+            )
         return await reviews.verify(review, value, actor=who, note=note, take_over=take_over, pipelines=known)
 
-    _act(url, verified, as_json=as_json)
+    _act(url, review, verified, as_json=as_json)
 
 
 @app.command()
@@ -186,7 +186,12 @@ def reject(
     reprieve reviews reject 3 --reason 'the page is gone'
     """
     who = acting(actor)
-    _act(url, lambda reviews: reviews.reject(review, actor=who, reason=reason, take_over=take_over), as_json=as_json)
+    _act(
+        url,
+        review,
+        lambda reviews: reviews.reject(review, actor=who, reason=reason, take_over=take_over),
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -197,58 +202,11 @@ def undo(review: Id, *, reason: Why, actor: Actor = None, as_json: AsJson = Fals
     reprieve reviews undo 3 --reason 'that was the other shop'
     """
     who = acting(actor)
-    _act(url, lambda reviews: reviews.undo(review, actor=who, reason=reason), as_json=as_json)
+    _say(operate(url, lambda operations: operations.reviews.undo(review, actor=who, reason=reason)), as_json=as_json)
 
 
-@app.command()
-def signatures(
-    *,
-    status: Annotated[
-        AnalysisStatus | None, typer.Option("--status", "-s", help="Only so.", show_default=False)
-    ] = None,
-    after: Annotated[str | None, typer.Option("--after", help="After this one.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="At most so many.", min=1, max=_MOST)] = 50,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """List what is known of signatures, without their answers.
-
-    Examples:
-    reprieve reviews signatures --status skipped
-    """
-    found = operate(url, lambda operations: operations.reviews.signatures(status, limit=limit, after=after))
-    if as_json:
-        say_json([asdict(each) for each in found])
-    elif not found:
-        say("no signatures")
-    else:
-        console().print(signature_table(found, time.time()))
-        if len(found) == limit:
-            say(f"more: --after {shlex.quote(plain(found[-1].url_signature))}")
-
-
-@app.command()
-def reset(
-    names: Annotated[list[str], typer.Argument(metavar="SIGNATURE...", help="Skipped ones.", show_default=False)],
-    *,
-    reason: Why,
-    actor: Actor = None,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Have skipped signatures asked of the model again; it is kept who asked for that, and why.
-
-    Examples:
-    reprieve reviews reset 'shop.example/items/N' --reason 'the key was wrong'
-    """
-    who = acting(actor)
-    done = operate(url, lambda operations: operations.reviews.reset(names, actor=who, reason=reason))
-    if as_json:
-        say_json({"reset": list(done)})
-    else:
-        say(f"{count(len(done), 'signature')} will be asked again")
-    if len(done) < len(set(names)):
-        fail(f"{count(len(set(names)) - len(done), 'signature')} not skipped, so left as they are")
+app.command()(signatures)
+app.command()(reset)
 
 
 @app.command()
@@ -278,40 +236,25 @@ def prune(
     say(f"{count(done.reviews, 'review')} {'would be reduced' if dry_run else 'reduced'} to who decided what, and when")
 
 
-@app.command()
-def erase(
-    names: Annotated[list[str], typer.Argument(metavar="SIGNATURE...", help="Which ones.", show_default=False)],
-    *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    actor: Actor = None,
-    as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
-) -> None:
-    """Erase all that is known of signatures: answers, a person's too, reviews that wait, and the history.
-
-    All or nothing: refused while the model is being asked about one of them. Whoever asks about it after that asks the model
-    anew. It cannot be undone.
-
-    Examples:
-    reprieve reviews erase 'people.example/ada-lovelace' --yes
-    """
-    who = acting(actor)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("erasing cannot be undone: say --yes where nobody can be asked")
-        typer.confirm("Erase all that is known of these signatures? It cannot be undone.", abort=True, err=True)
-    done = operate(url, lambda operations: operations.reviews.erase(names, actor=who))
-    if as_json:
-        say_json({"erased": list(done)})
-    elif done:
-        say(f"all that was known of {count(len(done), 'signature')} erased")
-    if len(done) < len(set(names)):
-        fail(f"nothing is known of {count(len(set(names)) - len(done), 'signature')}, or it was erased before")
+app.command()(erase)
 
 
-def _act(url: str, task: Callable[[ReviewOperations], Awaitable[ReviewDetail]], *, as_json: bool) -> None:
-    detail = operate(url, lambda operations: task(operations.reviews))
-    _say(detail, as_json=as_json)
+def _act(url: str, review: int, task: Callable[[ReviewOperations], Awaitable[ReviewDetail]], *, as_json: bool) -> None:
+    async def acted(operations: Operations) -> ReviewDetail:
+        try:
+            return await task(operations.reviews)
+        except RefusedError as error:
+            way = _way_out(await operations.reviews.show(review))
+            raise RefusedError(f"{error}{way}") from None
+
+    _say(operate(url, acted), as_json=as_json)
+
+
+def _way_out(detail: ReviewDetail) -> str:
+    """What would make it possible, in the words of the command line."""
+    if detail.can_be_undone:
+        return f"; take back first what was said: reprieve reviews undo {detail.review.review_id} --reason '...'"
+    return ": --take-over" if detail.review.state is ReviewState.CLAIMED else ""
 
 
 def _say(detail: ReviewDetail, *, as_json: bool, as_given: bool = False) -> None:

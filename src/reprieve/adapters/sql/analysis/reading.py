@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, func, or_, select, text
@@ -10,7 +11,7 @@ from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import analysis_cache, queue, review_history, reviews
 from reprieve.core.analysis import AnalysisStatus, ReviewState
 from reprieve.ports.intents import QueueState
-from reprieve.ports.reviews import ReviewDetail, ReviewEntry, ReviewView, SignatureView
+from reprieve.ports.reviews import ReviewDetail, ReviewEntry, ReviewView, SignatureDetail, SignatureView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,23 @@ _STILL_WAITS: Final = or_(
     .exists(),
 )
 """A job that was cancelled, or reported about by other means, does not wait any more."""
+_CAN_BE_UNDONE: Final = or_(
+    select(analysis_cache.c.fence)
+    .where(
+        analysis_cache.c.url_signature == reviews.c.url_signature,
+        analysis_cache.c.fence == reviews.c.answered_fence,
+        analysis_cache.c.is_human_verified,
+    )
+    .exists(),
+    select(queue.c.job_id)
+    .where(
+        queue.c.job_id == reviews.c.job_id,
+        queue.c.fence == reviews.c.answered_fence,
+        queue.c.state == QueueState.READY,
+    )
+    .exists(),
+)
+"""What was decided stands as it was left."""
 
 
 class SqlReviewReader:
@@ -69,18 +87,25 @@ class SqlReviewReader:
         return [_view(row) for row in self._rows(statement)]
 
     def review(self, review_id: int) -> ReviewDetail | None:
-        """One, or None."""
-        whole = select(*_VIEW, *(reviews.c[name] for name in _MATERIAL), reviews.c.answered_fence)
+        """One, or None; withdrawn also where what it is about does not wait any more, and nobody has written that down yet."""
+        derived = (_STILL_WAITS.label("still_waits"), _CAN_BE_UNDONE.label("can_be_undone"))
+        whole = select(*_VIEW, *(reviews.c[name] for name in _MATERIAL), reviews.c.answered_fence, *derived)
         rows = self._rows(whole.where(reviews.c.id == review_id))
         if not rows:
             return None
         entries = select(*_columns(review_history, ReviewEntry)).where(review_history.c.review_id == review_id)
         material = {name: _bytes(getattr(rows[0], name)) for name in _MATERIAL}
+        view = _view(rows[0])
+        if not view.state.closed and not rows[0].still_waits:
+            view = replace(view, state=ReviewState.WITHDRAWN)
         return ReviewDetail(
-            review=_view(rows[0]), history=self._entries(entries), is_pruned=_is_pruned(rows[0]), **material
-        )
+            review=view, history=self._entries(entries), is_pruned=_is_pruned(rows[0]), **material,
+            can_be_undone=view.state in _DECIDED and bool(rows[0].can_be_undone),
+        )  # fmt: skip
 
-    def signatures(self, status: AnalysisStatus | None, *, limit: int, after: str | None) -> Sequence[SignatureView]:
+    def signatures(
+        self, status: AnalysisStatus | None, *, limit: int, after: str | None, error_type: str | None = None
+    ) -> Sequence[SignatureView]:
         """What is known of signatures, in their order; page on with `after`."""
         cached = analysis_cache.c
         statement = select(*_columns(analysis_cache, SignatureView)).order_by(cached.url_signature).limit(limit)
@@ -88,15 +113,20 @@ class SqlReviewReader:
             statement = statement.where(cached.status == status.value)
             if status is not AnalysisStatus.ANALYZED:
                 statement = statement.where(_UNSETTLED)
+        if error_type is not None:
+            statement = statement.where(cached.error_type == error_type)
         if after is not None:
             statement = statement.where(cached.url_signature > after)
         return [_signature(row) for row in self._rows(statement)]
 
-    def signature(self, url_signature: str) -> SignatureView | None:
+    def signature(self, url_signature: str) -> SignatureDetail | None:
         """One, or None."""
-        statement = select(*_columns(analysis_cache, SignatureView))
+        statement = select(*_columns(analysis_cache, SignatureView), analysis_cache.c.answer)
         rows = self._rows(statement.where(analysis_cache.c.url_signature == url_signature))
-        return _signature(rows[0]) if rows else None
+        if not rows:
+            return None
+        history = self.history(url_signature)
+        return SignatureDetail(signature=_signature(rows[0]), answer=_bytes(rows[0].answer), history=history)
 
     def history(self, url_signature: str) -> Sequence[ReviewEntry]:
         """All that people did about a signature, in order."""
@@ -127,7 +157,8 @@ def _is_pruned(row: Any) -> bool:  # noqa: ANN401 - the same
 
 
 def _signature(row: Any) -> SignatureView:  # noqa: ANN401 - a row of the table
-    return SignatureView(**{**row._asdict(), "status": AnalysisStatus(row.status)})
+    values = {name: getattr(row, name) for name in SignatureView.__slots__}
+    return SignatureView(**{**values, "status": AnalysisStatus(row.status)})
 
 
 def _bytes(value: Any) -> bytes | None:  # noqa: ANN401 - a driver's own kind
