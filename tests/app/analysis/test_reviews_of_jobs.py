@@ -89,6 +89,23 @@ def test_a_job_goes_on_from_the_next_stage_with_what_a_person_answered(run):
     assert run(main) == "score 4"
 
 
+def test_where_a_stage_says_nothing_of_its_result_a_person_is_held_to_what_the_model_was_held_to(run):
+    pipeline = reprieve.Pipeline("loose")
+
+    @pipeline.stage
+    async def judge(job):
+        raise unusable()
+
+    async def main(app, reviews):
+        job, review = await asked(app, pipeline)
+        with pytest.raises(reprieve.UsageError, match="does not fit the schema"):
+            await reviews.verify(review.review_id, {"nonsense": 1}, actor="ada", pipelines={"loose": pipeline})
+        await reviews.verify(review.review_id, 7, actor="ada", pipelines={"loose": pipeline})
+        return await job.result()
+
+    assert run(main) == 7
+
+
 def test_a_persons_answer_to_the_last_stage_is_the_jobs_result(run):
     pipeline = judging(last=True)
 

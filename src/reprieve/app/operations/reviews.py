@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reprieve.app.analysis.questions import named
 from reprieve.app.answers import AnswerSchema, UnfitError
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
+from reprieve.app.pipeline.values import ANY
 from reprieve.core import repair
 from reprieve.core.analysis import AnalysisStatus, ReviewEvent
 from reprieve.core.backoff import require_number
@@ -237,6 +238,8 @@ def _result(
     stage = pipeline.find(review.stage or "")
     if stage is None:
         raise UsageError(f"the pipeline {pipeline.name!r} has no stage {review.stage!r} any more")
+    if stage.result.fingerprint == ANY:
+        _fitting(detail, answer)  # the stage says nothing of its form: what the model was held to does
     try:
         codec = stage.result
         data = stage.encode(codec.decode(json.dumps(answer).encode()))
