@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from reprieve.faces.cli import main
 from reprieve.testing import replies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from reprieve.testing import FlakyHTTP, Reply
@@ -63,6 +64,15 @@ class Done:
     def json(self) -> Any:
         assert self.code == 0, self.err
         return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """`reprieve work` in this process says how much is logged; that is for it alone."""
+    ours = logging.getLogger("reprieve")
+    level = ours.level
+    yield
+    ours.setLevel(level)
 
 
 @pytest.fixture
