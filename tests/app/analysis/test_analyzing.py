@@ -55,6 +55,13 @@ def test_what_the_provider_will_never_take_is_skipped_at_once_and_never_sent_aga
     assert len(lab.asked) == 1
 
 
+@pytest.mark.spec("LLM-1.1", "LLM-6.1")
+def test_a_profile_that_gives_up_where_the_policy_sets_aside_skips_for_good_too(lab):
+    lab.upstream.always(replies.openai.invalid_request())
+    found = lab.analyze("a", profile="criticizer")
+    assert (found.status, found.retry_after, found.failure_count) == (SKIPPED, None, 1)
+
+
 @pytest.mark.spec("LLM-1.2")
 def test_a_context_that_is_too_long_is_logged_for_investigation(lab, caplog):
     lab.upstream.always(replies.openai.context_length_exceeded())
