@@ -36,7 +36,7 @@ imports: $(STAMPS)/test
 
 unit: $(STAMPS)/test
 	@mkdir -p .reports
-	@$(BIN)/pytest -n 3 --dist loadfile --junit-xml=.reports/junit.xml $(PYTEST_ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile --junit-xml=.reports/junit.xml $(PYTEST_ARGS)
 
 docs: $(STAMPS)/run ## write the generated pages anew
 	@$(BIN)/python -m reprieve.faces.cli taxonomy --markdown > docs/taxonomy.md
