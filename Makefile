@@ -1,16 +1,25 @@
 # `make run` and `make test` do everything on a machine that has Python 3.11, make and git.
 PYTHON ?= python3
-VENV := .venv
+version_of = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+VERSION := $(call version_of,$(PYTHON))
+# Another version has an environment of its own: make check PYTHON=python3.13
+VENV := .venv$(if $(filter-out $(call version_of,python3),$(VERSION)),-$(VERSION))
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Nearly half of what tests do is waiting, so two test processes share a core.
+WORKERS ?= $(shell echo $$((2 * $$(nproc))))
 PYTEST_ARGS ?=
+PYTEST := $(BIN)/pytest -n $(WORKERS) $(if $(SHUFFLE),--shuffle=$(SHUFFLE)) $(if $(REQUIRE),--require=$(REQUIRE)) $(PYTEST_ARGS)
+
+# Tests start hundreds of interpreters: they read compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint format types imports unit docs bench lock clean
+.PHONY: help run demo check test campaign versions lint format types imports fast unit docs bench lock clean
 
 help: ## show what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 run: $(STAMPS)/run ## review the commits of a sample repository, with trouble on the way; ARGS=--once ends by itself
 	@$(BIN)/python -m reprieve.testing.tour $(ARGS)
@@ -18,7 +27,16 @@ run: $(STAMPS)/run ## review the commits of a sample repository, with trouble on
 demo: $(STAMPS)/run ## throw real failures at the classifier and print its verdicts
 	@$(BIN)/python -m reprieve.testing.demo
 
+check: lint types imports fast ## lint, types, import rules and the fast tests: the loop for daily work
+
 test: lint types imports unit ## lint, types, import rules and all tests; leaves .reports/junit.xml
+
+campaign: $(STAMPS)/test ## the long campaigns (hundreds of killed processes, long outages) at their full size; about an hour
+	@mkdir -p .reports
+	@$(PYTEST) --campaign --timeout=3600 --junit-xml=.reports/campaign.xml
+
+versions: ## `make check` on each Python that pyproject.toml claims and that is found here
+	@tools/versions check
 
 lint: $(STAMPS)/test
 	@$(BIN)/ruff check .
@@ -29,14 +47,17 @@ format: $(STAMPS)/test ## put the sources in order
 	@$(BIN)/ruff format .
 
 types: $(STAMPS)/test
-	@$(BIN)/mypy
+	@$(BIN)/mypy --python-version $(VERSION)
 
 imports: $(STAMPS)/test
 	@$(BIN)/lint-imports --no-cache
 
+fast: $(STAMPS)/test
+	@$(PYTEST) --fast
+
 unit: $(STAMPS)/test
 	@mkdir -p .reports
-	@$(BIN)/pytest -n 2 --dist loadfile --junit-xml=.reports/junit.xml $(PYTEST_ARGS)
+	@$(PYTEST) --junit-xml=.reports/junit.xml
 
 docs: $(STAMPS)/run ## write the generated pages anew
 	@$(BIN)/python -m reprieve.faces.cli taxonomy --markdown > docs/taxonomy.md
@@ -57,7 +78,7 @@ lock: ## resolve the requirements anew (needs uv)
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o weights.txt > /dev/null
 
 clean: ## remove what was built
-	rm -rf $(VENV) .run .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* .run .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@echo "building $(VENV)"

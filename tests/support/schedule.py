@@ -1,0 +1,31 @@
+"""Which test process runs which tests: tests that wait overlap with tests that use the processor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+WAITING = ("tests/engine/test_", "tests/engine/deliveries/", "tests/review/test_end_to_end.py", "tests/bench/")
+"""Where each test starts processes of its own and waits for them: the tests of a file need not stay together."""
+
+
+class OverlapScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the library is not typed
+    """Give half of the test processes the tests that wait first, and the other half the rest first.
+
+    A file is one unit of work, since the fixtures of its module are expensive. A test that waits is a unit of its own.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith(WAITING) else nodeid.partition("::")[0]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        prefers_waiting = int(node.gateway.id.removeprefix("gw")) % 2 == 0
+        for scope in self.workqueue:
+            if scope.startswith(WAITING) == prefers_waiting:
+                self.workqueue.move_to_end(scope, last=False)
+                break
+        super()._assign_work_unit(node)
