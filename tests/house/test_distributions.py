@@ -86,17 +86,16 @@ def contents(wheel):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def requirements_of(name):
-    """The distributions that one needs, and those that they need, without any extra."""
-    found, open_names = {}, [name]
-    while open_names:
-        each = distribution(open_names.pop())
-        for requirement in map(Requirement, each.requires or ()):
-            wanted = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-            key = canonicalize_name(requirement.name)
-            if wanted and key not in found:
-                found[key] = distribution(key)
-                open_names.append(key)
+def required_distributions():
+    """The distributions that the package needs, and those that they need, without any extra."""
+    found = {}
+    waiting = [Requirement(each) for each in PYPROJECT["project"]["dependencies"]]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name not in found and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            found[name] = distribution(name)
+            waiting += map(Requirement, found[name].requires or ())
     return found.values()
 
 
@@ -129,7 +128,7 @@ def environment(wheel, tmp_path_factory):
     install = [*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
     subprocess.run(install, check=True, timeout=120, capture_output=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    for each in requirements_of("reprieve"):
+    for each in required_distributions():
         for top in {file.parts[0] for file in each.files} - {"..", "__pycache__"}:
             (packages / top).symlink_to(each.locate_file(top))
     return Environment(folder)
