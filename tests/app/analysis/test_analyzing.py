@@ -107,7 +107,7 @@ def test_a_rate_limit_is_waited_for_as_long_as_the_provider_says(lab):
     assert 20.0 <= lab.clock.now() - before < 21.0
 
 
-@pytest.mark.spec("LLM-1.5", "LLM-4.3", "LLM-8.1")
+@pytest.mark.spec("LLM-1.5", "LLM-4.3")
 def test_an_answer_that_does_not_fit_after_its_repair_waits_for_a_person_with_all_that_was_said(lab):
     lab.upstream.always(BAD)
     found = lab.analyze("a", "https://a.example/1")

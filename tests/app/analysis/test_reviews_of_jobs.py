@@ -65,7 +65,6 @@ async def asked(app, pipeline, **options):
     return job, review
 
 
-@pytest.mark.spec("LLM-8.1")
 def test_a_job_goes_on_from_the_next_stage_with_what_a_person_answered(run):
     pipeline = judging()
 

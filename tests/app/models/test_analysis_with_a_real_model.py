@@ -69,7 +69,7 @@ def rows(url, table):
 
 
 @pytest.mark.campaign
-@pytest.mark.spec("LLM-1.5", "LLM-4.3", "LLM-5.1", "LLM-8.1")
+@pytest.mark.spec("LLM-1.5", "LLM-4.3", "LLM-5.1")
 def test_every_signature_has_an_answer_that_fits_or_waits_for_a_person(store_url, runner, local):
     names = [f"{number}. {QUESTIONS[number % len(QUESTIONS)]}" for number in range(NUMBER)]
     model = Limited(local)

@@ -64,14 +64,14 @@ def classify(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Say what went wrong, whether another try is worth it, how we know, and when each profile would retry.
 
-    Give it what you have: a pasted traceback on standard input, a message, a status with headers and body, or JSON.
+    It reads a status with headers and body, a message, JSON, or a traceback.
+
+    The text of a traceback holds less than the exception itself, so the verdict on it may be less exact.
 
     Examples:
     reprieve classify --status 429 -H 'Retry-After: 20'
 
     reprieve classify -m 'connection reset by peer' --profile orchestrator
-
-    kubectl logs pod | reprieve classify --json
     """
     book = SHIPPED if profiles is None else load_profiles(profiles)
     chosen = [book.resolve(name) for name in profile or (name for name in book.names() if "." not in name)]

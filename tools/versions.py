@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Run a target of the Makefile on each Python version that pyproject.toml claims and that is found on this machine.
 
-Usage: tools/versions [TARGET]     (default: check)
-
 Looks for `pythonX.Y` on PATH and in pyenv's folder. Exits 1 if the target fails on one version, or no version is found.
 """
 
+import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -39,10 +39,9 @@ def interpreter(version: str) -> str | None:
 
 def main() -> int:
     """Run the target on each version and print one line for each."""
-    if sys.argv[1:] in (["-h"], ["--help"]) or len(sys.argv) > 2:
-        print(__doc__)
-        return 0 if len(sys.argv) == 2 else 2
-    target = sys.argv[1] if sys.argv[1:] else "check"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", nargs="?", default="check", help="a target of the Makefile (default: check)")
+    target = parser.parse_args().target
     results = {}
     for version in claimed_versions():
         path = interpreter(version)
@@ -50,7 +49,8 @@ def main() -> int:
             results[version] = "not found on this machine"
             continue
         print(f"== make {target} on Python {version}", flush=True)
-        done = subprocess.run(["make", target, f"PYTHON={path}"], cwd=ROOT, check=False)
+        make = shutil.which("make") or "make"
+        done = subprocess.run([make, target, f"PYTHON={path}"], cwd=ROOT, check=False)
         results[version] = "passed" if done.returncode == 0 else "FAILED"
     for version, result in results.items():
         print(f"Python {version}: {result}")
