@@ -7,10 +7,12 @@ import os
 import secrets
 import signal
 import sys
+import tempfile
 from dataclasses import dataclass
 from email import message_from_bytes, policy
-from itertools import count
+from pathlib import Path
 from random import Random
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,11 +26,19 @@ from support.servers import start_on_free_ports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from email.message import Message
-    from pathlib import Path
+
+    from support.databases import Databases
+
+MEMORY = Path("/dev/shm")
+MEMORY_NEEDED = 4 << 30
 
 # The same examples in every run, so that a failure is the change's; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+# Temporary files stand in memory where the system has that: no test cuts the power, and the disk would be waited for.
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and disk_usage(MEMORY).free > MEMORY_NEEDED:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 # A shell that starts a run in the background with `nohup ... &` makes it ignore SIGINT. Children inherit that, and tests
 # send SIGINT to children.
@@ -97,36 +107,19 @@ def postgres_server() -> Iterator[Callable[[str], str]]:
 
 
 @pytest.fixture(scope="session")
-def postgres_database(postgres_server: Callable[[str], str]) -> Callable[..., str]:
-    """Makes databases, each with our tables unless `empty`, and gives their URLs; they go with the server."""
-    import psycopg  # noqa: PLC0415 - only who asks for it pays for it
+def postgres_databases(postgres_server: Callable[[str], str]) -> Databases:
+    """The databases on that server; they go with it."""
+    from support.databases import Databases  # noqa: PLC0415 - it loads the store, which most tests do not need
 
-    from reprieve.adapters.sql import schema  # noqa: PLC0415 - the same
-
-    numbers = count(1)
-
-    def make(*, empty: bool = False) -> str:
-        name = f"test_{next(numbers)}"
-        with psycopg.connect(postgres_server("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template1' if empty else 'with_tables'}")
-        return postgres_server(name)
-
-    with psycopg.connect(postgres_server("postgres"), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE with_tables")
-    schema.upgrade(postgres_server("with_tables"))
-    return make
+    return Databases(postgres_server)
 
 
 @pytest.fixture
-def postgres_url(postgres_database: Callable[..., str]) -> Iterator[str]:
-    """A fresh database on PostgreSQL that has our tables."""
-    import psycopg  # noqa: PLC0415 - only who asks for it pays for it
-
-    url = postgres_database()
+def postgres_url(postgres_databases: Databases) -> Iterator[str]:
+    """A database on PostgreSQL that has our tables and no rows."""
+    url = postgres_databases.take()
     yield url
-    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
-    with psycopg.connect(url.replace(f"/{name}?", "/postgres?"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_databases.give_back(url)
 
 
 @pytest.fixture

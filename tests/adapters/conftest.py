@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from sqlalchemy import and_, insert, select, update
 
@@ -12,7 +11,7 @@ from reprieve.adapters.sql import schema, tables
 from reprieve.adapters.sql.engine import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection, Table
 
@@ -221,18 +220,12 @@ def _count(connection: Connection, table: Table, column: str, key: dict[str, Any
         connection.execute(insert(table).values(**key, **{column: 1}))
 
 
-@pytest.fixture(scope="session")
-def shared_url(postgres_database: Callable[..., str]) -> str:
-    """A database on PostgreSQL that is emptied, not made anew, for each test."""
-    return postgres_database()
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest) -> str:
     """A database without tables."""
     if request.param == "sqlite":
         return str(request.getfixturevalue("sqlite_url"))
-    return str(request.getfixturevalue("postgres_database")(empty=True))
+    return str(request.getfixturevalue("postgres_databases").make(empty=True))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -242,10 +235,7 @@ def rows(request: pytest.FixtureRequest) -> Iterator[Rows]:
         url = request.getfixturevalue("sqlite_url")
         schema.upgrade(url)
     else:
-        url = request.getfixturevalue("shared_url")
-        with psycopg.connect(url) as connection:
-            connection.execute(f"TRUNCATE {', '.join(tables.metadata.tables)}")
-            connection.execute("INSERT INTO meta VALUES ('digest_key', %s)", ["ab" * 32])
+        url = request.getfixturevalue("postgres_url")
     database = Rows(url)
     yield database
     database.close()

@@ -75,7 +75,7 @@ def file(tmp_path):
 def target(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/new.db"
-    return request.getfixturevalue("postgres_database")(empty=True)
+    return request.getfixturevalue("postgres_databases").make(empty=True)
 
 
 def test_everything_is_copied_and_goes_on_where_it_was(file, target, tmp_path):

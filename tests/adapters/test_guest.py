@@ -200,12 +200,12 @@ def opened(kind):
 
 
 @pytest.fixture(scope="module")
-def servers(postgres_database):
+def servers(postgres_databases):
     """Databases on PostgreSQL: one for all tests, another that nobody is connected to, and one without our tables."""
     found = {
-        "own": postgres_database(),
-        "another": postgres_database(empty=True),
-        "bare": postgres_database(empty=True),
+        "own": postgres_databases.make(),
+        "another": postgres_databases.make(empty=True),
+        "bare": postgres_databases.make(empty=True),
     }
     schema.upgrade(found["another"])
     for url in (found["own"], found["bare"]):

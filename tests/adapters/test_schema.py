@@ -40,7 +40,7 @@ def bare_url(request):
     """A database without tables."""
     if request.param == "sqlite":
         return request.getfixturevalue("sqlite_url")
-    return request.getfixturevalue("postgres_database")(empty=True)
+    return request.getfixturevalue("postgres_databases").make(empty=True)
 
 
 def test_a_database_without_tables_is_missing_them_and_says_what_to_do(bare_url):
@@ -170,8 +170,8 @@ def test_the_steps_and_the_tables_make_the_same_schema_on_sqlite(tmp_path):
         assert migrated[name] == shape
 
 
-def test_the_steps_and_the_tables_make_the_same_schema_on_postgresql(postgres_database):
-    migrated, declared = postgres_database(), postgres_database(empty=True)
+def test_the_steps_and_the_tables_make_the_same_schema_on_postgresql(postgres_databases):
+    migrated, declared = postgres_databases.make(), postgres_databases.make(empty=True)
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(declared))
     tables.metadata.create_all(engine)
     engine.dispose()
@@ -287,8 +287,8 @@ def test_a_table_of_somebody_else_is_not_touched(bare_url):
     assert run_sql(bare_url, "SELECT * FROM jobs") == []
 
 
-def test_a_schema_of_its_own_keeps_reprieve_apart_from_a_table_of_somebody_else(postgres_database):
-    url = postgres_database(empty=True)
+def test_a_schema_of_its_own_keeps_reprieve_apart_from_a_table_of_somebody_else(postgres_databases):
+    url = postgres_databases.make(empty=True)
     run_sql(url, "CREATE TABLE jobs (mine TEXT)", "CREATE SCHEMA reprieve")
     own = f"{url}&options=-csearch_path%3Dreprieve"
     schema.upgrade(own)

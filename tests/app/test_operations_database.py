@@ -22,7 +22,7 @@ async def fetch(job: reprieve.Job[dict]) -> int:
 def empty_url(request):
     if request.param == "sqlite":
         return request.getfixturevalue("sqlite_url")
-    return request.getfixturevalue("postgres_database")(empty=True)
+    return request.getfixturevalue("postgres_databases").make(empty=True)
 
 
 def test_a_database_without_tables_is_told_and_gets_them(empty_url):

@@ -14,8 +14,8 @@ def with_reviews(page, reader, tmp_path):
     return reader
 
 
-def test_every_command_of_the_page_runs_and_the_jobs_go_on(page, with_reviews, postgres_database):
-    url = postgres_database(empty=True)
+def test_every_command_of_the_page_runs_and_the_jobs_go_on(page, with_reviews, postgres_databases):
+    url = postgres_databases.make(empty=True)
     commands = [line.replace('"$NEW"', shlex.quote(url)) for line in page("docs/postgresql.md").commands]
     before = [
         "export REPRIEVE_APP=reviews REPRIEVE_URL=sqlite:///reviews.db",

@@ -56,8 +56,8 @@ def test_a_database_of_a_newer_version_is_left_alone(worked):
     assert "newer version of Reprieve" in done.err
 
 
-def test_it_works_on_postgresql_too(command, postgres_database):
-    url = postgres_database(empty=True)
+def test_it_works_on_postgresql_too(command, postgres_databases):
+    url = postgres_databases.make(empty=True)
     done = command("jobs", "list", "--url", url)
     assert done.code == 2
     assert "reprieve db upgrade" in done.err

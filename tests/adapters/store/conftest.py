@@ -21,9 +21,10 @@ from reprieve.core.lifecycle import JobStatus
 from reprieve.core.policy import Cause
 from reprieve.ports import intents as i
 from reprieve.testing import FakeClock
+from support.databases import EMPTYING, TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
 
     from sqlalchemy import Engine
 
@@ -36,10 +37,6 @@ from letters_lab import Letters
 
 NOW = 1_700_000_000.0
 ALL_ROWS = {name: select(table).order_by(*table.primary_key.columns) for name, table in tables.metadata.tables.items()}
-COUNTED = (
-    "jobs", "attempts", "dead_letters", "dead_letter_groups", "dead_letter_history", "campaigns", "workers", "deliveries",
-    "delivery_attempts", "reviews", "review_history", "alerts", "alert_notices", "alert_sightings",
-)  # fmt: skip
 
 
 def engine_of(url: str) -> Engine:
@@ -59,10 +56,9 @@ def plain(value: Any) -> Any:
 
 def emptying(url: str) -> list[str]:
     """Statements that leave the tables as they were made."""
-    forget = [f"DELETE FROM {name}" for name in tables.metadata.tables if name != "meta"]
     if url.startswith("sqlite"):
-        return [*forget, "DELETE FROM sqlite_sequence"]
-    return [*forget, *(f"ALTER SEQUENCE {name}_id_seq RESTART" for name in COUNTED)]
+        return [*(f"DELETE FROM {name}" for name in TABLES), "DELETE FROM sqlite_sequence"]
+    return list(EMPTYING)
 
 
 def store_at(url: str, clock: FakeClock) -> Store:
@@ -213,10 +209,10 @@ class Desk:
     def stage(self, stage: str = "fetch") -> dict[str, Any] | None:
         return self.row("stages", pipeline="review", stage=stage)
 
-    def everything(self) -> dict[str, list[dict[str, Any]]]:
-        """All rows there are, each table's in the order of its key."""
+    def everything(self, names: Iterable[str] = ALL_ROWS) -> dict[str, list[dict[str, Any]]]:
+        """All rows of these tables, in the order of their keys."""
         with self._engine.connect() as connection:
-            return {name: [row._asdict() for row in connection.execute(query)] for name, query in ALL_ROWS.items()}
+            return {name: [row._asdict() for row in connection.execute(ALL_ROWS[name])] for name in names}
 
     def shown(self, job_id: int) -> dict[str, Any]:
         """What `ingestion_queue` shows of a job."""
@@ -340,19 +336,6 @@ class Reports:
 
 
 @pytest.fixture(scope="session")
-def emptied(postgres_database: Callable[..., str]) -> Callable[[], str]:
-    """One database on PostgreSQL, emptied for each test: forty times faster than a fresh one."""
-    url = postgres_database()
-
-    def empty() -> str:
-        with psycopg.connect(url, options="-c lock_timeout=5s") as connection:
-            connection.execute("; ".join(emptying(url)))
-        return url
-
-    return empty
-
-
-@pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with our tables, to be copied: faster than making them."""
     path = tmp_path_factory.mktemp("template") / "jobs.db"
@@ -366,7 +349,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     if request.param == "sqlite":
         url = f"sqlite:///{copy(request.getfixturevalue('template'), tmp_path / 'jobs.db')}"
     else:
-        url = request.getfixturevalue("emptied")()
+        url = request.getfixturevalue("postgres_url")
     desk = Desk(url)
     yield desk
     desk.close()
@@ -381,9 +364,9 @@ def sqlite_desk(sqlite_url: str) -> Iterator[Desk]:
 
 
 @pytest.fixture
-def postgres_desk(emptied: Callable[[], str]) -> Iterator[Desk]:
+def postgres_desk(postgres_url: str) -> Iterator[Desk]:
     """A desk at PostgreSQL alone."""
-    desk = Desk(emptied())
+    desk = Desk(postgres_url)
     yield desk
     desk.close()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from sqlalchemy import select
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 LONG = 30.0
 """Seconds after which something that has to happen is taken not to: never reached by a test that passes."""
-EMPTIED = [name for name in tables.metadata.tables if name != "meta"]
 SOON = reprieve.Backoff(initial=0.01, maximum=0.02)
 """Waits that a test can sit through."""
 
@@ -151,21 +149,10 @@ class Bench:
         return value
 
 
-@pytest.fixture(scope="session")
-def shared_url(postgres_database: Callable[..., str]) -> str:
-    """A database on PostgreSQL that is emptied, not made anew, for each test."""
-    return postgres_database()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+@pytest.fixture
+def bench(store_url: str) -> Iterator[Bench]:
     """A bench on each of the two databases."""
-    if request.param == "sqlite":
-        made = Bench(request.getfixturevalue("sqlite_url"))
-    else:
-        made = Bench(request.getfixturevalue("shared_url"))
-        with psycopg.connect(made.url) as connection:
-            connection.execute(f"TRUNCATE {', '.join(EMPTIED)} RESTART IDENTITY")
+    made = Bench(store_url)
     yield made
     made.close()
 

