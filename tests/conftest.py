@@ -11,7 +11,6 @@ import tempfile
 from dataclasses import dataclass
 from email import message_from_bytes, policy
 from pathlib import Path
-from random import Random
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from hypothesis import settings
 
 from support import effort, programs
 from support.postgres import PostgresServer
-from support.schedule import OverlapScheduling
+from support.schedule import OverlapScheduling, shuffled
 from support.servers import start_on_free_ports
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that `make test` and `make campaign` pass on."""
     group = parser.getgroup("reprieve")
     group.addoption("--campaign", action="store_true", help="run the long campaigns only, at their full size")
+    group.addoption("--fast", action="store_true", help="run only the fast tests, those of `make check`")
     group.addoption("--shuffle", metavar="SEED", help="run modules, and the tests inside each, in a random order")
     group.addoption("--require", choices=["all"], help="fail tests that a missing program would skip")
 
@@ -66,23 +66,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for mark in item.iter_markers("spec"):
             item.user_properties.extend(("spec", spec_id) for spec_id in mark.args)
     wanted = [item for item in items if effort.selects(item.get_closest_marker("campaign"))]
+    if config.getoption("fast"):
+        wanted = [item for item in wanted if effort.is_fast(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
     items[:] = shuffled(wanted, config.getoption("shuffle"))
-
-
-def shuffled(items: list[pytest.Item], seed: str | None) -> list[pytest.Item]:
-    """Return the tests in an order drawn from the seed. Modules stay together, since their fixtures are expensive."""
-    if seed is None:
-        return items
-    random = Random(seed)
-    modules: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    order = list(modules.values())
-    random.shuffle(order)
-    for tests in order:
-        random.shuffle(tests)
-    return [item for tests in order for item in tests]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,10 +1,11 @@
 """The repository holds sources, not what is built from them or downloaded."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from support import programs
 
 ROOT = Path(__file__).parents[2]
 MAX_BYTES = 1_000_000
@@ -12,11 +13,9 @@ MAX_BYTES = 1_000_000
 
 def tracked_files(root):
     """Every file that git tracks below a folder; skips the test where the folder is no checkout of its own."""
-    if shutil.which("git") is None:
-        pytest.skip("git is not installed, so the tracked files are not known")
     if not (root / ".git").exists():
         pytest.skip("this is no git checkout, so no files are tracked (a source distribution, perhaps)")
-    command = ["git", "-C", str(root), "ls-files", "-z"]
+    command = [programs.require("git"), "-C", str(root), "ls-files", "-z"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode:
         pytest.skip(f"git does not list the files: {done.stderr.strip()}")

@@ -13,6 +13,7 @@ from reprieve.review.git import Git
 from reprieve.review.parts import parts_of
 from reprieve.review.pipeline import make
 from reprieve.testing.sample import make_repository
+from support import programs
 
 sys.path.insert(0, str(Path(__file__).parent / "lab"))
 
@@ -32,6 +33,11 @@ class Critic:
 
     async def close(self):
         pass
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _git_is_installed():
+    programs.require("git")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The whole of it: twenty commits, the embedded model, a real mail server, trouble on purpose, and workers that are killed."""
+"""The whole of it: ten commits (twenty in a campaign), the embedded model, a real mail server, trouble on purpose, and workers that are killed."""
 
 import asyncio
 import os
@@ -19,15 +19,16 @@ from reprieve.review.parts import parts_of
 from reprieve.review.pipeline import make
 from reprieve.review.reviewing import Wanted, changes_of, submit_all
 from reprieve.testing.sample import Commit, make_repository
+from support import effort
 
-COMMITS = 20
+COMMITS = effort.size(10, 20)
 LONG = 600.0
 PROMPT = "Is this right?\n$diff\nSay it in a few words."
 
 
 @pytest.fixture(scope="module")
 def orchard(tmp_path_factory):
-    """A repository with twenty small commits, whose owner is another than most authors."""
+    """A repository with small commits, whose owner is another than most authors."""
     folder = tmp_path_factory.mktemp("orchard") / "orchard"
     history = [
         Commit(
@@ -132,10 +133,12 @@ def service(store_url, tmp_path, orchard, mail_server, monkeypatch):
     made.end()
 
 
+@pytest.mark.campaign
+@pytest.mark.timeout(600)
 @pytest.mark.spec("REV-9.1", "REV-2.1", "REV-2.2", "REV-5.1", "CRIT-5.4")
 def test_everybody_is_told_once_for_each_version_whatever_breaks(service):
     assert not any(made.duplicate for made in service.submit(*service.commits))
-    for done in (3, 9):
+    for done in (COMMITS // 6, COMMITS // 2):
         service.start()
         service.until(lambda counts, done=done: counts[JobStatus.SUCCEEDED] >= done, f"{done} have succeeded")
         service.end()

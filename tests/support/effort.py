@@ -18,6 +18,25 @@ def size(usual: Size, campaign: Size) -> Size:
     return campaign if CAMPAIGN else usual
 
 
+FAST = (
+    "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/",
+    "tests/faces/test_cli_classify", "tests/faces/test_cli_rendering", "tests/faces/test_cli_output", "tests/faces/test_cli_submit",
+)  # fmt: skip
+"""Where the tests of `make check` stand: core, retry, parsing of the command line, and the store on SQLite."""
+SLOW = (
+    "tests/house/test_distributions", "tests/adapters/store/test_model", "tests/app/test_blocking", "tests/app/test_items",
+    "tests/app/test_operations", "tests/app/test_supervisor",
+)  # fmt: skip
+"""What of that starts servers or processes, or takes long."""
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Return whether a test belongs to `make check`: those that need PostgreSQL do not."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    needs_server = "postgresql" in [*parameters] or "postgres_server" in getattr(item, "fixturenames", ())
+    return item.nodeid.startswith(FAST) and not item.nodeid.startswith(SLOW) and not needs_server
+
+
 def selects(mark: pytest.Mark | None) -> bool:
     """Return whether a test belongs to this run, given its mark `campaign`.
 

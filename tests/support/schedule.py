@@ -1,12 +1,14 @@
-"""Which test process runs which tests: tests that wait overlap with tests that use the processor."""
+"""The order of tests, and which test process runs which: tests that wait overlap with tests that use the processor."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
+    import pytest
     from xdist.workermanage import WorkerController
 
 WAITING = ("tests/engine/test_", "tests/engine/deliveries/", "tests/review/test_end_to_end.py", "tests/bench/")
@@ -29,3 +31,18 @@ class OverlapScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the libra
                 self.workqueue.move_to_end(scope, last=False)
                 break
         super()._assign_work_unit(node)
+
+
+def shuffled(items: list[pytest.Item], seed: str | None) -> list[pytest.Item]:
+    """Return the tests in an order drawn from the seed. Modules stay together, since their fixtures are expensive."""
+    if seed is None:
+        return items
+    random = Random(seed)
+    modules: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    order = list(modules.values())
+    random.shuffle(order)
+    for tests in order:
+        random.shuffle(tests)
+    return [item for tests in order for item in tests]
