@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import reprieve
-from reprieve.faces.cli import main
 from reprieve.testing import replies
+from support.command_line import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +90,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
     def run(*arguments: object, text: str = "") -> Done:
         monkeypatch.setattr(sys, "argv", ["reprieve", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
         capsys.readouterr()
         code: Any = 0
         try:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from reprieve.faces.cli import main
 from reprieve.faces.cli.review_views import jobs_hint
 from reprieve.testing import FlakyHTTP, replies
 from reprieve.testing.sample import Commit, make_repository
+from support.command_line import main
 
 OPINION = {
     "summary": "Shared by all.",
