@@ -160,7 +160,7 @@ def test_a_refusal_says_what_is_missing_and_machines_are_told_too(dead):
     assert "remediate" not in refused["why"]
 
 
-class Terminal(io.StringIO):
+class Terminal(io.TextIOWrapper):
     """Somebody who can be asked."""
 
     def isatty(self):
@@ -170,7 +170,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("answer", "after"), [("y", "triaged"), ("n", "open")])
 def test_somebody_who_can_be_asked_is_asked(dead, monkeypatch, answer, after):
     with monkeypatch.context() as patched:
-        patched.setattr(io, "StringIO", Terminal)
+        patched.setattr(io, "TextIOWrapper", Terminal)
         done = dead("triage", "-p", "review", "--cause", "data", text=f"{answer}\n")
     assert "1 dead letter will be triaged. Go on?" in done.err
     assert done.code == (answer == "n")
