@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -137,7 +138,7 @@ class Rows:
     def letters(self, many: Iterable[dict[str, Any]]) -> list[int]:
         """Several, in one transaction; each says at least its job and its state."""
         with self._database.transaction() as connection:
-            return [add_letter(connection, self.letter_values(**values)) for values in many]
+            return add_letters(connection, [self.letter_values(**values) for values in many])
 
     def deaths(self, many: Iterable[dict[str, Any]]) -> list[int]:
         """Letters, with the attempts that buried their jobs."""
@@ -190,34 +191,61 @@ class Rows:
         self.add("stages", **({"pipeline": "review", "stage": stage} | values))
 
 
-def add_letter(connection: Connection, values: dict[str, Any]) -> int:
-    """Put a dead letter into all tables that tell of it; its id."""
-    groups, counts, hours = tables.dead_letter_groups, tables.dead_letter_counts, tables.dead_letter_hours
-    kind = {name: values[name] for name in ("fingerprint", "pipeline", "stage", "error_class", "category")}
-    died = values["last_failure_at"]
-    same = and_(*(groups.c[name] == value for name, value in kind.items()))
-    group = connection.execute(select(groups).where(same)).one_or_none()
-    if group is None:
-        seen = {"signature": values["signature"], "first_seen": died, "last_seen": died}
-        group_id = connection.scalar(insert(groups).values(**kind, **seen).returning(groups.c.id))
-    else:
-        group_id = group.id
-        seen = {"first_seen": min(group.first_seen, died), "last_seen": max(group.last_seen, died)}
-        connection.execute(update(groups).where(same).values(**seen))
-    letter = {name: value for name, value in values.items() if name in tables.dead_letters.c}
-    inserted = insert(tables.dead_letters).values(**letter, group_id=group_id).returning(tables.dead_letters.c.id)
-    letter_id = int(connection.scalar(inserted) or 0)
-    texts = {name: value for name, value in values.items() if name in tables.dead_letter_texts.c}
-    connection.execute(insert(tables.dead_letter_texts).values(**texts, letter_id=letter_id))
-    _count(connection, counts, "letters", {"group_id": group_id, "state": values["state"]})
-    _count(connection, hours, "deaths", {"hour": int(died // 3600), "group_id": group_id})
-    return letter_id
+def add_letters(connection: Connection, many: list[dict[str, Any]]) -> list[int]:
+    """Put dead letters into all tables that tell of them; their ids."""
+    letters, texts = tables.dead_letters, tables.dead_letter_texts
+    groups = add_groups(connection, many)
+    rows = [{"group_id": groups[kind_of(values)]} | values for values in many]
+    adding = insert(letters).returning(letters.c.id, sort_by_parameter_order=True)
+    ids = list(connection.scalars(adding, [only(letters, values) for values in rows]))
+    connection.execute(
+        insert(texts), [only(texts, values | {"letter_id": each}) for each, values in zip(ids, rows, strict=True)]
+    )
+    states = Counter((values["group_id"], values["state"]) for values in rows)
+    for (group_id, state), number in states.items():
+        _count(connection, tables.dead_letter_counts, "letters", {"group_id": group_id, "state": state}, number)
+    deaths = Counter((int(values["last_failure_at"] // 3600), values["group_id"]) for values in rows)
+    for (hour, group_id), number in deaths.items():
+        _count(connection, tables.dead_letter_hours, "deaths", {"hour": hour, "group_id": group_id}, number)
+    return ids
 
 
-def _count(connection: Connection, table: Table, column: str, key: dict[str, Any]) -> None:
+KIND = ("fingerprint", "pipeline", "stage", "error_class", "category")
+
+
+def kind_of(values: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(values[name] for name in KIND)
+
+
+def only(table: Table, values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in table.c}
+
+
+def add_groups(connection: Connection, many: list[dict[str, Any]]) -> dict[tuple[str, ...], int]:
+    """Add the groups of these dead letters, or widen those that are there; their ids by kind."""
+    groups, ids = tables.dead_letter_groups, {}
+    of_kind: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for values in many:
+        of_kind.setdefault(kind_of(values), []).append(values)
+    for kind, members in of_kind.items():
+        times = [values["last_failure_at"] for values in members]
+        named = dict(zip(KIND, kind, strict=True))
+        same = and_(*(groups.c[name] == value for name, value in named.items()))
+        group = connection.execute(select(groups).where(same)).one_or_none()
+        if group is None:
+            seen = {"signature": members[0]["signature"], "first_seen": min(times), "last_seen": max(times)}
+            ids[kind] = connection.scalar(insert(groups).values(**named, **seen).returning(groups.c.id)) or 0
+        else:
+            ids[kind] = group.id
+            seen = {"first_seen": min(group.first_seen, *times), "last_seen": max(group.last_seen, *times)}
+            connection.execute(update(groups).where(same).values(**seen))
+    return ids
+
+
+def _count(connection: Connection, table: Table, column: str, key: dict[str, Any], number: int) -> None:
     here = and_(*(table.c[name] == value for name, value in key.items()))
-    if not connection.execute(update(table).where(here).values({column: table.c[column] + 1})).rowcount:
-        connection.execute(insert(table).values(**key, **{column: 1}))
+    if not connection.execute(update(table).where(here).values({column: table.c[column] + number})).rowcount:
+        connection.execute(insert(table).values(**key, **{column: number}))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
