@@ -13,6 +13,8 @@ KILLS = effort.size(60, 500)
 """Over both databases."""
 SEED = int(os.environ.get("REPRIEVE_SEED", "1"))
 STAGES = ("fetch", "llm", "notify")
+LEASE = 2.0
+"""Seconds: a busy machine keeps no worker that lives from renewing it for so long."""
 
 
 def a_job(draw):
@@ -37,7 +39,7 @@ class Campaign:
 
     def __init__(self, lab, seed, *, workers):
         self.lab, self.draw = lab, random.Random(seed)
-        self.working = [lab.start(lease=0.5, concurrency=20) for _ in range(workers)]
+        self.working = [lab.start(lease=LEASE, concurrency=20) for _ in range(workers)]
         self.killed = set()
         self.jobs = {}
         self.cancelled = set()
@@ -64,7 +66,7 @@ class Campaign:
         victim = self.draw.choice(busy if busy and self.draw.random() < 0.9 else self.working)
         victim.kill()
         self.killed.add(victim.pid)
-        self.working[self.working.index(victim)] = self.lab.start(lease=0.5, concurrency=20)
+        self.working[self.working.index(victim)] = self.lab.start(lease=LEASE, concurrency=20)
 
     def end(self):
         self.lab.finish()

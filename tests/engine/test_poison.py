@@ -6,6 +6,9 @@ from functools import partial
 import pytest
 from engine_pipelines import Work
 
+LEASE = 2.0
+"""Seconds: a busy machine keeps no worker that lives from renewing it for so long."""
+
 ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
 """Slow, but only the first time that the job is begun at all."""
 
@@ -17,7 +20,7 @@ def test_a_job_that_kills_its_worker_is_dead_lettered_and_its_neighbours_are_not
     neighbours = lab.submit(*[Work(seconds=0.02) for _ in range(15)], pipeline="usual")
     (poison,) = lab.submit(Work(acts={"llm": [act] * 9}, seconds=0.01), pipeline="usual")
     neighbours += lab.submit(*[Work(acts={"llm": ["fail"] * 4}, seconds=0.02) for _ in range(15)], pipeline="usual")
-    killed = keep_working(lab, pipelines=["usual"], concurrency=20, lease=0.5)
+    killed = keep_working(lab, pipelines=["usual"], concurrency=20)
     lab.check([poison, *neighbours], killed=killed)
     assert lab.outcomes() == {poison: "dead_letter"} | dict.fromkeys(neighbours, "succeeded")
     (letter,) = lab.rows("dead_letters")
@@ -34,7 +37,7 @@ def keep_working(lab, *, most=20, **options):
     """Start a worker whenever the one before has died; the ids of the dead."""
     dead = set()
     while len(dead) < most:
-        process = lab.start(**options)
+        process = lab.start(lease=LEASE, **options)
         lab.until(
             lambda process=process: process.code is not None or lab.count("queue") == 0, "it dies, or ends its work"
         )
@@ -64,12 +67,12 @@ def test_a_worker_that_is_killed_from_outside_with_a_hundred_claims_three_times_
     killed, jobs = set(), []
     for _ in range(3):
         jobs += lab.submit(*[Work(acts=ONCE, seconds=30.0) for _ in range(100)], pipeline="usual")
-        worker = lab.start(pipelines=["usual"], concurrency=100)
+        worker = lab.start(pipelines=["usual"], concurrency=100, lease=LEASE)
         begun = partial(lab.lines, "begin", pid=worker.pid, stage="fetch")
         lab.until(lambda begun=begun: len(begun()) == 100, "all hundred have begun")
         worker.kill()
         killed.add(worker.pid)
-        another = lab.start(pipelines=["usual"], concurrency=100)
+        another = lab.start(pipelines=["usual"], concurrency=100, lease=LEASE)
         lab.finish()
         assert another.stop() == 0
     lab.check(jobs, killed=frozenset(killed))

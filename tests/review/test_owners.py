@@ -1,6 +1,5 @@
 """CODEOWNERS as it is documented: the last line that fits decides, also to own by nobody."""
 
-
 import pytest
 
 from reprieve import UsageError

@@ -61,7 +61,9 @@ AS_A_SWEEP = {
 STATUS = {
     "claimed": {None}, "preparing": {None, "pending"}, "preparing unsaid": {"pending"}, "prepared": {"pending"},
     "beginning": {"pending", "sending"}, "ending": {"sending", "sent"}, "ending unsaid": {"sent"}, "ended": {"sent"},
-    "failing": {"sending", "pending", "uncertain"}, "failing unsaid": {"pending", "uncertain"}, "failed": {"pending", "uncertain"},
+    # A slow machine makes a provider too slow to answer. The sweep holds such a delivery where it cannot ask the provider.
+    "failing": {"sending", "pending", "uncertain", "held"}, "failing unsaid": {"pending", "uncertain", "held"},
+    "failed": {"pending", "uncertain", "held"},
     **{step: {"sending", "uncertain", "reconciling", "pending", "sent"} for step in AS_A_SWEEP},
 }  # fmt: skip
 """What a row may say after a crash at a step; `sending` where nothing else is said."""

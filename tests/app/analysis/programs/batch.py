@@ -1,4 +1,4 @@
-"""A batch of signatures, in a process that may be killed: URL of the database, of the provider, and how many."""
+"""A batch of signatures, in a process that may be killed: URL of the database, of the provider, how many, and the lease."""
 
 import asyncio
 import sys
@@ -7,10 +7,12 @@ import reprieve
 from reprieve.models import OpenAI
 
 
-async def main(url: str, provider: str, number: str) -> None:
+async def main(url: str, provider: str, number: str, lease: str) -> None:
     model = OpenAI("m", base_url=provider, api_key="key-of-a-test-0003")
     async with reprieve.connect(url) as app:
-        analysis = app.analysis(model, prompt="{signature}:", schema={"type": "object"}, concurrency=4, lease=3.0)
+        analysis = app.analysis(
+            model, prompt="{signature}:", schema={"type": "object"}, concurrency=4, lease=float(lease)
+        )
         await analysis.analyze_many({f"s{each}": [] for each in range(int(number))})
     await model.close()
 

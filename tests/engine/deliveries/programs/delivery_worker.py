@@ -26,7 +26,7 @@ async def work(url: str, options: dict[str, Any]) -> None:
         while True:
             try:
                 await app.work(
-                    *pipelines, lease=1.0, poll=0.05, grace=5.0, concurrency=50, signals=True, until_idle=options["until_idle"]
+                    *pipelines, lease=2.0, poll=0.05, grace=5.0, concurrency=50, signals=True, until_idle=options["until_idle"]
                 )  # fmt: skip
             except reprieve.UsageError:  # another process has the file: stand by, and take over when it dies
                 await asyncio.sleep(0.02)
