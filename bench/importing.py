@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness import Effort, Figure, overheads, take_turns
 from sample import run_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from sample import SampleOptions
 
@@ -39,13 +40,13 @@ def _spent() -> float:
 
 
 @contextmanager
-def warm_starts(*codes: str) -> Iterator[dict[str, Callable[[], float]]]:
+def warm_starts(*codes: str) -> Iterator[Mapping[str, Callable[[], float]]]:
     """Fresh interpreters for each code, all of whose sources are compiled and cached."""
     with tempfile.TemporaryDirectory() as bytecode:
         # Everything is compiled once, as where it is installed; some environments forbid that for sources.
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        candidates = {code: lambda code=code: start(code, environment) for code in codes}
+        candidates = {code: partial(start, code, environment) for code in codes}
         take_turns(candidates, 2)  # warm up: bytecode is written, files are cached
         yield candidates
 

