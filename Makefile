@@ -7,10 +7,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint format types imports unit docs bench lock clean
+.PHONY: help run demo test lint format types imports unit docs bench bench-compare lock clean
 
 help: ## show what there is
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 run: $(STAMPS)/run ## review the commits of a sample repository, with trouble on the way; ARGS=--once ends by itself
 	@$(BIN)/python -m reprieve.testing.tour $(ARGS)
@@ -47,6 +47,9 @@ docs: $(STAMPS)/run ## write the generated pages anew
 
 bench: $(STAMPS)/bench ## measure, peers included; figures go to bench/results/
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
+
+bench-compare: | $(BIN)/python ## compare our figures with those of a commit: BASE=<commit>, ONLY="retry redact" for some groups
+	@$(BIN)/python bench/compare.py $(COMPARE_ARGS) "$(BASE)" $(ONLY)
 
 lock: ## resolve the requirements anew (needs uv)
 	@cd requirements && for set in test run bench build; do \

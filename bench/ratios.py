@@ -36,7 +36,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Cost of the present checkout divided by the cost of the base; above 1 the present one is slower."""
+    """Cost of the head divided by the cost of the base: above 1 the head is slower."""
 
     median: float
     low: float
@@ -65,7 +65,7 @@ class Effort:
         return self.pairs >= default.pairs and self.seconds >= default.seconds
 
 
-def estimate_ratio(base: Sequence[float], present: Sequence[float]) -> Ratio:
+def estimate_ratio(base: Sequence[float], head: Sequence[float]) -> Ratio:
     """Estimate the median ratio of paired costs with its 95 % interval.
 
     The interval lies between two order statistics of the paired ratios, as the sign test has it. It assumes nothing about
@@ -74,9 +74,9 @@ def estimate_ratio(base: Sequence[float], present: Sequence[float]) -> Ratio:
     Raises:
         ValueError: a cost is not a positive number, or a cost has no partner.
     """
-    if not base or not all(math.isfinite(cost) and cost > 0 for cost in (*base, *present)):
+    if not base or not all(math.isfinite(cost) and cost > 0 for cost in (*base, *head)):
         raise ValueError("a cost must be a positive number")
-    ratios = sorted(math.log(after / before) for before, after in zip(base, present, strict=True))
+    ratios = sorted(math.log(after / before) for before, after in zip(base, head, strict=True))
     pairs, rank = len(ratios), _rank(len(ratios))
     return Ratio(
         median=math.exp(statistics.median(ratios)),
