@@ -211,7 +211,6 @@ def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int
     if not options.base:
         parser.error("no base: make bench-compare BASE=<commit> [ONLY='retry redact']")
     effort = Effort(pairs=options.pairs, max_pairs=options.max_pairs, seconds=options.seconds)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         return compare(repository, options.base, options.groups, effort)
     except CompareError as error:
@@ -223,4 +222,5 @@ def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main())

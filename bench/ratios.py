@@ -113,5 +113,6 @@ def needs_more_pairs(ratios: Iterable[Ratio], effort: Effort) -> bool:
 
 def estimate_pairs(ratios: Iterable[Ratio], effort: Effort) -> int:
     """Estimate how many pairs a group needs in all: an interval narrows with the square root of their number."""
-    wanted = max((ratio.pairs * (ratio.width / MAX_WIDTH) ** 2 for ratio in ratios), default=0.0)
-    return effort.pairs if wanted <= effort.pairs else min(effort.max_pairs, math.ceil(min(wanted, effort.max_pairs)))
+    known = [ratio for ratio in ratios if math.isfinite(ratio.width)]
+    wanted = max((ratio.pairs * (ratio.width / MAX_WIDTH) ** 2 for ratio in known), default=0.0)
+    return math.ceil(min(max(wanted, effort.pairs), effort.max_pairs))
