@@ -116,7 +116,8 @@ def test_the_whole_interval_decides(ratios, low, high, verdict):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "high", "more"), [(24, 1.0, True), (25, 1.05, False), (25, 1.07, True), (99, 1.07, True), (100, 9.0, False)]
+    ("pairs", "high", "more"),
+    [(24, 1.0, True), (25, 1.05, False), (25, 1.07, True), (99, 1.07, True), (100, 9.0, False)],
 )
 def test_pairs_are_added_while_the_interval_is_wide(ratios, pairs, high, more):
     ratio = ratios.Ratio(median=1.0, low=1.0, high=high, pairs=pairs)
