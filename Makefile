@@ -48,7 +48,7 @@ docs: $(STAMPS)/run ## write the generated pages anew
 bench: $(STAMPS)/bench ## measure, peers included; figures go to bench/results/
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
 
-bench-compare: | $(BIN)/python ## compare our figures with those of a commit: BASE=<commit>, ONLY="retry redact" for some groups
+bench-compare: | $(BIN)/python ## show that nothing became slower: BASE=<commit>, ONLY="retry redact"
 	@$(BIN)/python bench/compare.py $(COMPARE_ARGS) "$(BASE)" $(ONLY)
 
 lock: ## resolve the requirements anew (needs uv)

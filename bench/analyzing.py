@@ -110,8 +110,13 @@ def lookups_of(app: Any) -> dict[str, Callable[[], Awaitable[None]]]:  # noqa: A
     return {FILLING: fill, "batch": batch, "callers": callers}
 
 
-async def served(app: Any, look: Look, rounds: int, fill: Callable[[], None]) -> dict[str, list[float]]:  # noqa: ANN401 - the application
-    """Hits a second: many in a batch, callers who each ask for one at the same time, and the bare driver, in turns."""
+async def served(
+    app: Any,  # noqa: ANN401 - the application
+    look: Look,
+    rounds: int,
+    fill: Callable[[], None],
+) -> dict[str, list[float]]:
+    """Hits a second: many in a batch, callers who ask for one each, and the bare driver, in turns."""
     lookups = lookups_of(app)
     await lookups[FILLING]()
     batch, callers = lookups["batch"], lookups["callers"]
@@ -199,7 +204,7 @@ async def _sample_hits(fixture: Fixture, dialect: Dialect, more: int, seconds: f
 def _fill(dialect: Dialect, more: int, url: str) -> None:
     schema.upgrade(url)
     connect: Any = psycopg.connect if dialect is Dialect.POSTGRESQL else sqlite3.connect
-    with closing(connect(url if dialect is Dialect.POSTGRESQL else url.removeprefix("sqlite:///"))) as connection:
+    with closing(connect(url.removeprefix("sqlite:///"))) as connection:
         connection.execute(fill_statement(dialect, more))
         connection.commit()
 
@@ -210,7 +215,8 @@ def run(effort: Effort) -> list[Figure]:
         path = pathlib.Path(folder) / "analysis.db"
         url = f"sqlite:///{path}"
         schema.upgrade(url)
-        figures = [*figures_of("SQLite", "sqlite3", measured(url, bare_sqlite(path), effort.rounds, Dialect.SQLITE))]
+        found = measured(url, bare_sqlite(path), effort.rounds, Dialect.SQLITE)
+        figures = [*figures_of("SQLite", "sqlite3", found)]
         with Server(pathlib.Path(folder) / "postgres") as server:
             url = server.fresh("analysis")
             schema.upgrade(url)

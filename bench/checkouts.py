@@ -1,7 +1,8 @@
-"""The two sides of a comparison: copies of two trees of the repository, each with the environment that it pins.
+"""The two sides of a comparison: copies of two trees of the repository, each with the environment it pins.
 
-Both copies lie side by side in a temporary folder under names of the same length, since tracebacks with longer paths cost
-more to redact. They are plain files: git knows nothing about them, and nothing is left to prune if the run is killed.
+Both copies lie side by side in a temporary folder under names of the same length, since tracebacks with
+longer paths cost more to redact. They are plain files that git does not know, so a killed run leaves nothing to
+prune.
 """
 
 from __future__ import annotations
@@ -44,20 +45,25 @@ class Side:
     def run_sample(self, group: str, *, seconds: float, fixture: Path, hash_seed: int) -> dict[str, float]:
         """Measure a group in a fresh process and return its costs."""
         fixture.mkdir(exist_ok=True)
-        command = [
-            str(self.python), str(self.folder / "bench" / "run.py"), "--sample", group, "--seconds", str(seconds),
-            "--fixture", str(fixture),
-        ]  # fmt: skip
+        program = self.folder / "bench" / "run.py"
+        options = ["--sample", group, "--seconds", str(seconds), "--fixture", str(fixture)]
         # A session of its own: Ctrl-C reaches this process alone, which then stops the sample in order.
         process = subprocess.Popen(
-            command, cwd=self.folder, env=self._environment(hash_seed), start_new_session=True, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            [str(self.python), str(program), *options],
+            cwd=self.folder,
+            env=self._environment(hash_seed),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
         try:
             output, errors = process.communicate(timeout=SAMPLE_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             _stop(process)
-            raise CompareError(f"{self.name}: a sample of {group} took over {SAMPLE_TIMEOUT_SECONDS:g} s") from None
+            limit = f"{SAMPLE_TIMEOUT_SECONDS:g} s"
+            raise CompareError(f"{self.name}: a sample of {group} took over {limit}") from None
         except BaseException:
             _stop(process)
             raise
@@ -75,14 +81,17 @@ def _read_costs(name: str, group: str, output: str) -> dict[str, float]:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])
         costs = {str(figure): float(cost) for figure, cost in answer["costs"].items()}
     except (IndexError, KeyError, ValueError, AttributeError):
-        raise CompareError(f"{name}: the sample of {group} printed no costs: {output[-ERROR_CHARACTERS:]!r}") from None
-    if answer.get("protocol") != PROTOCOL or not costs or not all(cost > 0 for cost in costs.values()):
-        raise CompareError(f"{name}: the sample of {group} is not of protocol {PROTOCOL}, or a cost is not positive")
+        printed = output[-ERROR_CHARACTERS:]
+        raise CompareError(f"{name}: the sample of {group} printed no costs: {printed!r}") from None
+    if answer.get("protocol") != PROTOCOL:
+        raise CompareError(f"{name}: the sample of {group} is not of protocol {PROTOCOL}")
+    if not costs or not all(cost > 0 for cost in costs.values()):
+        raise CompareError(f"{name}: the sample of {group} has a cost that is not positive: {costs}")
     return costs
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Interrupt a sample, which then stops the server that it started; kill its session if it does not end."""
+    """Interrupt a sample, which then stops the server it started; kill its session if it does not end."""
     process.send_signal(signal.SIGINT)
     try:
         process.communicate(timeout=STOP_SECONDS)
@@ -96,11 +105,12 @@ def find_commit(repository: Path, name: str) -> str:
     try:
         return _git(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     except subprocess.CalledProcessError:
-        raise CompareError(f"{name!r} is no commit of this repository: give BASE=<commit>, a tag or a branch") from None
+        advice = "give BASE=<commit>, a tag or a branch"
+        raise CompareError(f"{name!r} is no commit of this repository: {advice}") from None
 
 
 def snapshot_tree(repository: Path) -> str:
-    """Return the tree of the working tree as it is: uncommitted changes and new files count, ignored ones do not."""
+    """Return the tree of the working tree: with uncommitted changes and new files, without ignored files."""
     with tempfile.TemporaryDirectory() as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         _git(repository, "read-tree", "HEAD", **index)
@@ -119,12 +129,13 @@ def extract_tree(repository: Path, tree: str, folder: Path) -> None:
 
 def _git(repository: Path, *arguments: str, **environment: str) -> str:
     command = ["git", "-C", str(repository), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **environment})
+    variables = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
     return done.stdout.strip()
 
 
 def find_groups(name: str, folder: Path) -> tuple[str, ...]:
-    """Ask a checkout for its groups. This needs no environment, so that an unsuitable base is refused at once."""
+    """Ask a checkout for its groups. This needs no environment, so an unsuitable base is refused at once."""
     command = [sys.executable, str(folder / "bench" / "run.py"), "--protocol"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     try:
@@ -132,12 +143,14 @@ def find_groups(name: str, folder: Path) -> tuple[str, ...]:
         version, groups = answer["protocol"], tuple(answer["groups"])
     except (ValueError, KeyError, TypeError):
         raise CompareError(
-            f"the bench of {name} cannot be sampled: its `bench/run.py --protocol` gave no answer. Choose a commit that"
-            " has bench/sample.py, or apply the commit that added it to a branch from the base and compare with that"
+            f"the bench of {name} cannot be sampled: its `bench/run.py --protocol` gave no answer. "
+            "Choose a commit that has bench/sample.py, or add the commits that made it to a branch from the "
+            "base and compare with that branch"
         ) from None
     if version != PROTOCOL:
         raise CompareError(
-            f"the bench of {name} speaks protocol {version}, this program {PROTOCOL}: use its own program"
+            f"the bench of {name} speaks protocol {version}, this program {PROTOCOL}: "
+            "choose a base whose bench speaks the same protocol"
         )
     return groups
 
@@ -159,7 +172,8 @@ def build_environment(folder: Path, cache: Path) -> Path:
         command = ["make", "-C", str(folder), f"VENV={environment}", f"PYTHON={_plain_python()}", str(stamp)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise CompareError(f"`{' '.join(command)}` failed:\n{(done.stdout + done.stderr)[-ERROR_CHARACTERS:]}")
+            said = (done.stdout + done.stderr)[-ERROR_CHARACTERS:]
+            raise CompareError(f"`{' '.join(command)}` failed:\n{said}")
     return environment / "bin" / "python"
 
 

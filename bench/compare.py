@@ -1,4 +1,4 @@
-"""Show that nothing became slower: our own figures of a base commit and of the working tree, measured in turns.
+"""Show that nothing became slower: measure our own figures of a base commit and of the working tree in turns.
 
 `make bench-compare BASE=<commit> ONLY="retry redact"`; docs/benchmarks.md describes what the result means.
 """
@@ -57,9 +57,9 @@ class GroupSamples:
 def measure_pairs(sides: Sequence[Side], samples: GroupSamples, effort: Effort, folder: Path) -> None:
     """Add pairs to the samples until every interval is narrow enough, or the most pairs are made.
 
-    The side that comes first changes from pair to pair, so that a drift of the machine cancels out. Both samples of a pair
-    have the same seed of Python's hashes, and each pair another one. The first sample of each side fills its fixture and
-    its caches, and does not count.
+    The side that comes first changes from pair to pair, so that a drift of the machine cancels out. Both
+    samples of a pair have the same seed of Python's hashes, and each pair another one. The first sample of each
+    side fills its fixture and its caches, and does not count.
     """
     group, began = samples.group, time.monotonic()
     for side in sides:
@@ -87,8 +87,8 @@ def describe_progress(group: str, ratios: dict[str, Ratio], effort: Effort, pair
     wanted = estimate_pairs(ratios.values(), effort)
     left = max(0, wanted - highest.pairs) * pair_seconds / 60
     return (
-        f"{group}: pair {highest.pairs} of about {wanted}; highest {highest.median:.3f} {_interval(highest)} {name};"
-        f" about {left:.0f} min left"
+        f"{group}: pair {highest.pairs} of about {wanted}; "
+        f"highest {highest.median:.3f} {_interval(highest)} {name}; about {left:.0f} min left"
     )
 
 
@@ -118,8 +118,8 @@ def describe_result(measured: Sequence[GroupSamples], effort: Effort) -> str:
         if found or verdict is Verdict.SLOWER:
             lines.append(f"{verdict}: {'; '.join(found) or 'none'}")
     if not effort.is_standard:
-        standard = Effort()
-        lines.append(f"below the standard of {standard.pairs} pairs of {standard.seconds:g} s: not to be quoted")
+        standard = f"{Effort().pairs} pairs of {Effort().seconds:g} s"
+        lines.append(f"below the standard of {standard}: not to be quoted")
     return "\n".join(lines)
 
 
@@ -132,16 +132,22 @@ def became_slower(measured: Sequence[GroupSamples]) -> bool:
     return any(judge_ratio(ratio) is Verdict.SLOWER for each in measured for ratio in each.ratios().values())
 
 
-def write_samples(path: Path, sides: Sequence[Side], effort: Effort, measured: Sequence[GroupSamples]) -> None:
+def write_samples(
+    path: Path,
+    sides: Sequence[Side],
+    effort: Effort,
+    measured: Sequence[GroupSamples],
+) -> None:
     """Write all raw samples, with what is needed to judge them anew."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    ratios = {each.group: {name: asdict(ratio) for name, ratio in each.ratios().items()} for each in measured}
     report = {
         "trees": {side.name: side.tree for side in sides},
         "effort": asdict(effort),
         "python": platform.python_version(),
         "processors": os.cpu_count(),
         "groups": [asdict(each) for each in measured],
-        "ratios": {each.group: {name: asdict(ratio) for name, ratio in each.ratios().items()} for each in measured},
+        "ratios": ratios,
     }
     path.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
@@ -199,11 +205,11 @@ def compare(repository: Path, base: str, wanted: Sequence[str], effort: Effort) 
 def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int:
     """Read the command line: 0 nothing became slower, 1 something did, 2 the comparison could not be made."""
     standard = Effort()
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", help="the commit that the working tree is compared with")
-    parser.add_argument("groups", nargs="*", help="the groups to compare; all that both sides have by default")
+    parser.add_argument("groups", nargs="*", help="what to compare; by default all that both sides have")
     parser.add_argument("--pairs", type=int, default=standard.pairs, help="the least number of pairs")
-    parser.add_argument("--max-pairs", type=int, default=standard.max_pairs, help="stop undecided after so many")
+    parser.add_argument("--max-pairs", type=int, default=standard.max_pairs, help="undecided after so many")
     parser.add_argument("--seconds", type=float, default=standard.seconds, help="the least time of a sample")
     options = parser.parse_args(arguments)
     if not 1 <= options.pairs <= options.max_pairs or options.seconds <= 0:

@@ -58,7 +58,7 @@ def run(effort: Effort) -> list[Figure]:
 
 
 def sample(asked: SampleOptions) -> dict[str, float]:
-    """Return the processor's nanoseconds of each question among fewer dead letters, of this process and the server."""
+    """Return the processor's nanoseconds of each question of this process and the server,."""
     count = asked.scale(SAMPLED_LETTERS, 500)
     with open_fixture(asked) as fixture, contextlib.ExitStack() as open_ones:
 
@@ -123,7 +123,11 @@ def _timed(ask: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def _questions(reader: SqlDeadLetterReader, database: Database, count: int) -> dict[str, Callable[[], object]]:
+def _questions(
+    reader: SqlDeadLetterReader,
+    database: Database,
+    count: int,
+) -> dict[str, Callable[[], object]]:
     """What is asked in each round, by name."""
     largest = reader.groups(GroupFilter(), now=letters.NOW)[0].fingerprint
     (*_, before) = islice(_pages(reader, LetterFilter()), PAGE - 1)

@@ -33,7 +33,7 @@ PARTS = (
 
 
 def sample(asked: SampleOptions) -> dict[str, float]:
-    """Return what our engine uses for each job: of the processor, of the database, of time where a job waits alone."""
+    """Return what our engine uses for each job, and how long a job waits for an idle worker."""
     with open_fixture(asked) as fixture:
         return repeat_turn(lambda: _sample_turn(fixture, asked), asked.seconds)
 
@@ -41,7 +41,11 @@ def sample(asked: SampleOptions) -> dict[str, float]:
 def _sample_turn(fixture: Fixture, asked: SampleOptions) -> dict[str, float]:
     single = Order(url="", jobs=asked.scale(10_000, 300), keyed=True)
     staged = Order(
-        url="", jobs=asked.scale(3_000, 100), stages=throughput.STAGES, batch=throughput.STAGED_AT_ONCE, keyed=True
+        url="",
+        jobs=asked.scale(3_000, 100),
+        stages=throughput.STAGES,
+        batch=throughput.STAGED_AT_ONCE,
+        keyed=True,
     )
     costs = throughput.sample_drain(fixture, "one stage, PostgreSQL", single, Dialect.POSTGRESQL)
     for dialect in Dialect:

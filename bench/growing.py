@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sample(asked: SampleOptions) -> dict[str, float]:
-    """Return what our store uses for each action on a database with a fifth of the jobs that `run` has there."""
+    """Return what our store uses for each action, on a database with a fifth of the jobs that `run` has."""
     finished, dead, probed = asked.scale(200_000, 2_000), asked.scale(20_000, 200), asked.scale(5_000, 300)
     with open_fixture(asked) as fixture:
 

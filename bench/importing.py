@@ -64,7 +64,12 @@ def run(effort: Effort) -> list[Figure]:
         added = overheads(take_turns(candidates, effort.rounds * 3), BARE)
     return [
         Figure(
-            name=NAMES[code], value=added[code], unit="ms", peer=STANDARD, peer_value=added[STANDARD], at_most=target
+            name=NAMES[code],
+            value=added[code],
+            unit="ms",
+            peer=STANDARD,
+            peer_value=added[STANDARD],
+            at_most=target,
         )
         for code, target in ((OURS, TWICE), (ALL, None))
     ]

@@ -19,9 +19,10 @@ MAX_WIDTH: Final = 0.06
 MARGIN: Final = 0.02
 """The whole interval must be this far from 1 before a figure counts as slower or faster.
 
-An interval of 6 points reaches 3 points to each side. A slowdown of 8 % then clears the margin by another 3 points, which
-is about two standard errors: it is found in 97 of 100 comparisons. Equal checkouts cross the margin only with an error of
-5 points, which is more than three standard errors: less than one figure in a thousand.
+An interval of 6 points reaches 3 points to each side. A slowdown of 8 % then clears the margin by another 3
+points, which is about two standard errors: it is found in 97 of 100 comparisons. Equal checkouts cross the
+margin only with an error of 5 points, which is more than three standard errors: less than one figure in a
+thousand.
 """
 
 
@@ -68,8 +69,9 @@ class Effort:
 def estimate_ratio(base: Sequence[float], head: Sequence[float]) -> Ratio:
     """Estimate the median ratio of paired costs with its 95 % interval.
 
-    The interval lies between two order statistics of the paired ratios, as the sign test has it. It assumes nothing about
-    the shape of the noise. Below six pairs there is no such interval, and it reaches from nothing to infinity.
+    The interval lies between two order statistics of the paired ratios, as in the sign test. It assumes
+    nothing about the shape of the noise. Fewer than six pairs have no such interval: it reaches from 0 to
+    infinity.
 
     Raises:
         ValueError: a cost is not a positive number, or a cost has no partner.
@@ -88,7 +90,7 @@ def estimate_ratio(base: Sequence[float], head: Sequence[float]) -> Ratio:
 
 @cache
 def _rank(pairs: int) -> int:
-    """The largest r for which fewer than r of the ratios lie below the median with a chance of at most TAIL; 0 if none."""
+    """Return the largest r for which fewer than r ratios lie below the median with a chance up to TAIL."""
     rank, chance = 0, 0.0
     while (chance := chance + math.comb(pairs, rank) / 2**pairs) <= TAIL:
         rank += 1
@@ -106,13 +108,15 @@ def judge_ratio(ratio: Ratio) -> Verdict:
 
 def needs_more_pairs(ratios: Iterable[Ratio], effort: Effort) -> bool:
     """Whether a group of figures is measured on: too few pairs, or an interval that is too wide."""
-    return any(
-        ratio.pairs < effort.pairs or (ratio.width > MAX_WIDTH and ratio.pairs < effort.max_pairs) for ratio in ratios
-    )
+    for ratio in ratios:
+        wanted = effort.pairs if ratio.width <= MAX_WIDTH else effort.max_pairs
+        if ratio.pairs < wanted:
+            return True
+    return False
 
 
 def estimate_pairs(ratios: Iterable[Ratio], effort: Effort) -> int:
-    """Estimate how many pairs a group needs in all: an interval narrows with the square root of their number."""
+    """Estimate how many pairs a group needs: an interval narrows with the square root of their number."""
     known = [ratio for ratio in ratios if math.isfinite(ratio.width)]
     wanted = max((ratio.pairs * (ratio.width / MAX_WIDTH) ** 2 for ratio in known), default=0.0)
     return math.ceil(min(max(wanted, effort.pairs), effort.max_pairs))

@@ -200,7 +200,7 @@ def async_candidates() -> dict[str, Callable[[], Awaitable[object]]]:
 def sample(asked: SampleOptions) -> dict[str, float]:
     """Return the nanoseconds that ours adds to a call, and those of a call that fails once."""
     plain = {("sync", name): sized(partial(per_call, function)) for name, function in own_sync().items()}
-    awaited = {("async", name): sized(partial(_per_await, function)) for name, function in own_async().items()}
+    awaited = {("async", name): sized(partial(_per_await, call)) for name, call in own_async().items()}
     failing = {("failing", FAILING): sized(partial(per_call, own_failing()))}
     samples = run_turns({**plain, **awaited, **failing}, asked.seconds)
     costs = medians({name: taken for (kind, name), taken in samples.items() if kind == "failing"})

@@ -1,6 +1,6 @@
 """Measure Reprieve beside its peers: `python bench/run.py [--only retry] [--quick]`.
 
-`bench/compare.py` asks this program for `--protocol`, and for samples of our own figures alone with `--sample retry`.
+`bench/compare.py` calls it with `--protocol`, and with `--sample retry` for samples of our own figures alone.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def main() -> int:
     parser.add_argument("--results", type=pathlib.Path, help="where the JSON goes: bench/results, or nowhere if quick")
     parser.add_argument("--markdown", action="store_true", help="measure nothing: print what was kept as tables")
     protocol = parser.add_argument_group("samples of our own figures, for bench/compare.py")
-    protocol.add_argument("--protocol", action="store_true", help="print the protocol's version and the groups")
-    protocol.add_argument("--sample", action="append", choices=sorted(BENCHES), help="a group; may be given again")
+    protocol.add_argument("--protocol", action="store_true", help="print the version and the groups")
+    protocol.add_argument("--sample", action="append", choices=sorted(BENCHES), help="a group; repeatable")
     protocol.add_argument("--seconds", type=float, default=5.0, help="the least time that a sample takes")
-    protocol.add_argument("--fixture", type=pathlib.Path, help="a folder for data sets that later samples use again")
+    protocol.add_argument("--fixture", type=pathlib.Path, help="where data sets are kept for later samples")
     options = parser.parse_args()
     if options.protocol:
         print(json.dumps({"protocol": PROTOCOL, "groups": list(BENCHES)}))
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def print_samples(groups: Iterable[str], seconds: float, fixture: pathlib.Path | None) -> None:
-    """Measure the groups without their peers and print a line of JSON for each: costs, where less is better."""
+    """Measure the groups without their peers and print a line of JSON with the costs of each."""
     with tempfile.TemporaryDirectory(prefix="reprieve-sample-") as folder:
         asked = SampleOptions(seconds=seconds, fixture=fixture or pathlib.Path(folder))
         for group in groups:

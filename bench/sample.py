@@ -1,7 +1,7 @@
-"""The sample protocol: a group's own workloads, measured for some seconds, printed as one JSON object of costs.
+"""The sample protocol: a group's own workloads are measured for some seconds and printed as costs in JSON.
 
-`bench/compare.py` runs the bench of two checkouts through this protocol and knows nothing else about them. A change that
-older checkouts cannot answer needs another PROTOCOL.
+`bench/compare.py` runs the bench of two checkouts through this protocol and knows nothing else about them. A
+change that older checkouts cannot answer needs another PROTOCOL.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SampleOptions:
 
 
 def sized(measure: Measure) -> Callable[[], float]:
-    """Return a workload that makes as many calls as fill a slice, found by making calls until they are warm."""
+    """Return a workload that makes as many calls as fill a slice. Finding their number warms the calls up."""
     calls = 1
     measure(calls)  # loads modules and fills caches
     while (spent := calls * measure(calls)) < SLICE_NANOSECONDS / 10:
@@ -68,7 +68,7 @@ def run_turns(workloads: Mapping[Name, Callable[[], float]], seconds: float) -> 
 
 
 def repeat_turn(turn: Callable[[], Mapping[str, float]], seconds: float) -> dict[str, float]:
-    """Run a turn that has several costs, at least once, until the seconds are used up; return the median of each."""
+    """Run a turn with several costs, at least once, until the seconds are used up; return their medians."""
     samples: dict[str, list[float]] = {}
     until = time.monotonic() + seconds
     while not samples or time.monotonic() < until:

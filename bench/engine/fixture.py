@@ -1,4 +1,4 @@
-"""Databases that a sample finds again: filled once for each checkout, in a folder that outlives the sample."""
+"""Databases that later samples use again: filled once for each checkout, in a folder that is kept."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fixture:
         return Meter(self.server.pid if dialect is Dialect.POSTGRESQL else None)
 
     def filled(self, name: str, dialect: Dialect, fill: Fill) -> str:
-        """Return the address of the database of this name. It is filled first unless an earlier sample did so."""
+        """Return the URL of the database of this name. It is filled first unless an earlier sample did so."""
         if dialect is Dialect.POSTGRESQL:
             if not self.server.exists(name):
                 fill(self.server.fresh(f"{name}_new"))
@@ -54,7 +54,7 @@ class Fixture:
 
     @contextmanager
     def copied(self, name: str, dialect: Dialect, fill: Fill = schema.upgrade) -> Iterator[str]:
-        """The address of a copy of such a database, which is removed afterwards. By default it has empty tables."""
+        """The URL of a copy of such a database, removed afterwards. By default its tables are empty."""
         source, copy = self.filled(name, dialect, fill), f"{name}_copy"
         if dialect is Dialect.POSTGRESQL:
             try:

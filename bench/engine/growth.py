@@ -85,7 +85,14 @@ def _settle(arena: Arena, orders: Iterable[Order], dialect: Dialect) -> None:
 SAMPLED_STAGES: Final = [with_store.stage_name(0)]
 
 
-def sample_speed(fixture: Fixture, dialect: Dialect, *, finished: int, dead: int, probed: int) -> dict[str, float]:
+def sample_speed(
+    fixture: Fixture,
+    dialect: Dialect,
+    *,
+    finished: int,
+    dead: int,
+    probed: int,
+) -> dict[str, float]:
     """Return the processor's microseconds of each action by job, on a database that is full."""
 
     def fill_up(url: str) -> None:

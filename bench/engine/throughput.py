@@ -108,11 +108,12 @@ def sample_drain(fixture: Fixture, name: str, order: Order, dialect: Dialect) ->
         if server is not None:
             server.settle(placed.database)
         drained = drain(contenders.OURS, placed, server)
-    return {f"{name}: processor by job submitted": submitting / order.jobs * 1e6, **drain_costs(name, drained)}
+    submitted = {f"{name}: processor by job submitted": submitting / order.jobs * 1e6}
+    return submitted | drain_costs(name, drained)
 
 
 def drain_costs(name: str, drained: Drain) -> dict[str, float]:
-    """Return what a job took that was run; a database without a server counts neither transactions nor WAL."""
+    """Return what a job took. A database without a server counts neither transactions nor WAL."""
     found = {
         f"{name}: processor by job": drained.worker + drained.server,
         f"{name}: transactions by job": drained.transactions,

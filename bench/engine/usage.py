@@ -44,9 +44,9 @@ def of_server(pid: int, *, besides: int) -> float:
 
 
 def _of_process(pid: int, fields: list[str]) -> float:
-    """Seconds of a process: to the nanosecond for threads that still run, where the kernel counts these, else in ticks.
+    """Seconds of a process: to the nanosecond for threads that still run, or in ticks.
 
-    Neither number is ever too large. The ticks leave out what is left of a tick, the nanoseconds threads that have ended.
+    Neither number is too large: ticks leave out the last part of a tick, nanoseconds leave out ended threads.
     """
     nanoseconds = 0
     try:
@@ -67,7 +67,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """Counts the processor's seconds of this process, and of a PostgreSQL server where its process id is given."""
+    """Counts the processor's seconds of this process, and of a PostgreSQL server if one is given."""
 
     server_pid: int | None = None
 

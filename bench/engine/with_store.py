@@ -177,7 +177,12 @@ async def claim(
     return claimed.leases
 
 
-async def run_stages(store: Store, leases: Sequence[i.Lease], names: Sequence[str], told: Order) -> Sequence[i.Intent]:
+async def run_stages(
+    store: Store,
+    leases: Sequence[i.Lease],
+    names: Sequence[str],
+    told: Order,
+) -> Sequence[i.Intent]:
     """Run the stages of claimed jobs side by side, a checkpoint between two; what is left is to finish them."""
     for stage, following in pairwise(names):
         checkpoints = []

@@ -1,4 +1,4 @@
-"""The comparison of two checkouts, on a small repository whose bench is a stub that speaks the sample protocol."""
+"""The comparison of two checkouts, on a small repository whose bench is a stub with the sample protocol."""
 
 import json
 import os
@@ -46,7 +46,7 @@ COSTS = {"retry": {"a call": 100.0, "a block": 50.0}, "redact": {"clean text": 7
 
 
 class Repository:
-    """A repository with a bench that costs what `costs.json` says, and the folder where runs may leave something."""
+    """A repository whose bench prints the costs of `costs.json`, and a folder for temporary files."""
 
     def __init__(self, folder):
         self.folder, self.log, self.temporary = folder / "repository", folder / "log", folder / "tmp"
@@ -59,7 +59,8 @@ class Repository:
         (self.folder / "Makefile").write_text(MAKEFILE)
         (self.folder / "bench" / "run.py").write_text(STUB)
         self.environment = {
-            **os.environ, "STUB_LOG": str(self.log), "TMPDIR": str(self.temporary), "GIT_CONFIG_GLOBAL": os.devnull,
+            **os.environ, "STUB_LOG": str(self.log), "TMPDIR": str(self.temporary),
+            "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org",
             "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org",
         }  # fmt: skip
@@ -200,7 +201,7 @@ def that_fails(repository):
         (lambda _: "nowhere", [], "'nowhere' is no commit of this repository"),
         (lambda _: "", [], "no base: make bench-compare BASE=<commit>"),
         (lambda _: "HEAD", ["engine"], "no group engine on both sides: ONLY takes retry redact"),
-        (lambda _: "HEAD", ["--pairs", "9", "--max-pairs", "8"], "--pairs must be at least 1 and at most --max-pairs"),
+        (lambda _: "HEAD", ["--pairs", "9", "--max-pairs", "8"], "--pairs must be at least 1 and at most"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

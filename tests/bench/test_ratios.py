@@ -19,7 +19,7 @@ def ratios(bench_module):
 
 @pytest.fixture
 def judged(ratios):
-    """Compare one figure as the program does, from made-up costs with a true ratio; return the verdict and the pairs."""
+    """Compare a figure as the program does, with made-up costs of a known ratio; return verdict and pairs."""
 
     def compare(source, true_ratio):
         effort = ratios.Effort()

@@ -24,7 +24,9 @@ FIGURES = {
     "analysis": "SQLite, cache hits, 1,000 in a batch",
     "deliveries": "SMTP, SQLite: processor by delivery",
 }
-PEERS = ("backoff", "tenacity", "stamina", "detect_secrets", "instructor", "dbos", "pgqueuer", "procrastinate")
+PEERS = (
+    "backoff", "tenacity", "stamina", "detect_secrets", "instructor", "dbos", "pgqueuer", "procrastinate",
+)  # fmt: skip
 
 
 def run(*arguments, **environment):
