@@ -1,8 +1,8 @@
 """The two sides of a comparison: copies of two trees of the repository, each with the environment it pins.
 
 Both copies lie side by side in a temporary folder under names of the same length, since tracebacks with
-longer paths cost more to redact. They are plain files that git does not know, so a killed run leaves nothing to
-prune.
+longer paths cost more to redact. They are plain files that git does not know, so a killed run leaves nothing
+to prune.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def measure_pairs(sides: Sequence[Side], samples: GroupSamples, effort: Effort, 
     """Add pairs to the samples until every interval is narrow enough, or the most pairs are made.
 
     The side that comes first changes from pair to pair, so that a drift of the machine cancels out. Both
-    samples of a pair have the same seed of Python's hashes, and each pair another one. The first sample of each
-    side fills its fixture and its caches, and does not count.
+    samples of a pair have the same seed of Python's hashes, and each pair another one. The first sample of
+    each side fills its fixture and its caches, and does not count.
     """
     group, began = samples.group, time.monotonic()
     for side in sides:
