@@ -91,8 +91,8 @@ def _read_costs(name: str, group: str, output: str) -> dict[str, float]:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Interrupt a sample, which then stops the server it started; kill its session if it does not end."""
-    process.send_signal(signal.SIGINT)
+    """Have a sample end in order, with the server it started; kill its session if it does not end."""
+    process.terminate()
     try:
         process.communicate(timeout=STOP_SECONDS)
     except subprocess.TimeoutExpired:

@@ -84,11 +84,13 @@ def measure_pairs(sides: Sequence[Side], samples: GroupSamples, effort: Effort, 
 def describe_progress(group: str, ratios: dict[str, Ratio], effort: Effort, pair_seconds: float) -> str:
     """Return a line about the figure with the highest ratio, and about the time that is left."""
     name, highest = max(ratios.items(), key=lambda item: item[1].median)
+    widest = max(ratio.width for ratio in ratios.values())
     wanted = estimate_pairs(ratios.values(), effort)
     left = max(0, wanted - highest.pairs) * pair_seconds / 60
     return (
         f"{group}: pair {highest.pairs} of about {wanted}; "
-        f"highest {highest.median:.3f} {_interval(highest)} {name}; about {left:.0f} min left"
+        f"highest {highest.median:.3f} {_interval(highest)} {name}; "
+        f"widest interval {100 * widest:.1f} points; about {left:.0f} min left"
     )
 
 
@@ -228,5 +230,6 @@ def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job ignores SIGINT otherwise
+        signal.signal(number, _interrupt)
     sys.exit(main())

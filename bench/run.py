@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import pathlib
+import signal
 import sys
 import tempfile
 from typing import TYPE_CHECKING
@@ -69,7 +70,11 @@ def main() -> int:
 
 
 def print_samples(groups: Iterable[str], seconds: float, fixture: pathlib.Path | None) -> None:
-    """Measure the groups without their peers and print a line of JSON with the costs of each."""
+    """Measure the groups without their peers and print a line of JSON with the costs of each.
+
+    SIGTERM ends it in order: servers are stopped and temporary folders are removed.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="reprieve-sample-") as folder:
         asked = SampleOptions(seconds=seconds, fixture=fixture or pathlib.Path(folder))
         for group in groups:

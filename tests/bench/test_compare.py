@@ -13,7 +13,8 @@ import pytest
 BENCH = Path(__file__).parents[2] / "bench"
 EFFORT = ("--pairs", "6", "--max-pairs", "6", "--seconds", "0.01")
 STUB = """
-import json, os, pathlib, sys, time
+import json, os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 HERE = pathlib.Path(__file__).parent
 costs = json.loads((HERE / "costs.json").read_text())
 if "--protocol" in sys.argv:
