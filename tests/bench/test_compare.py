@@ -37,7 +37,7 @@ print(json.dumps({"protocol": 1, "group": asked["--sample"], "costs": group}))
 """
 MAKEFILE = """
 VENV := .venv
-%/.stamps/bench:
+%/.stamps/bench: requirements/bench.txt
 \t@mkdir -p $(VENV)/bin $(VENV)/.stamps
 \t@ln -sf $(PYTHON) $(VENV)/bin/python
 \t@echo built >> "$(STUB_LOG).built"
