@@ -85,26 +85,24 @@ def _settle(arena: Arena, orders: Iterable[Order], dialect: Dialect) -> None:
 SAMPLED_STAGES: Final = [with_store.stage_name(0)]
 
 
-def sample_speed(
-    fixture: Fixture,
-    dialect: Dialect,
-    *,
-    finished: int,
-    dead: int,
-    probed: int,
-) -> dict[str, float]:
-    """Return the processor's microseconds of each action by job, on a database that is full."""
+def fill_database(fixture: Fixture, dialect: Dialect, *, finished: int, dead: int) -> str:
+    """Return the URL of a database with so many finished jobs and dead letters, brought to rest."""
 
     def fill_up(url: str) -> None:
         with_store.install(Order(url=url))
         fill(url, finished, dead)
 
     url = fixture.filled(f"full_{finished}", dialect, fill_up)
+    if dialect is Dialect.POSTGRESQL:
+        fixture.server.settle(Order(url=url).database)
+    return url
+
+
+def sample_speed(url: str, dialect: Dialect, meter: Meter, probed: int) -> dict[str, float]:
+    """Return the processor's microseconds of each action by job, on a database that is full."""
     # Keys of earlier samples are in the database: the clock gives numbers that are new and go up.
     order = Order(url=url, jobs=probed, start=time.time_ns() // 1_000)
-    if dialect is Dialect.POSTGRESQL:
-        fixture.server.settle(order.database)
-    costs = asyncio.run(_sample_actions(order, fixture.meter(dialect)))
+    costs = asyncio.run(_sample_actions(order, meter))
     return {f"{ACTIONS[action]}, {dialect}": cost for action, cost in costs.items()}
 
 
