@@ -33,19 +33,19 @@ PARTS = (
 
 
 def sample(asked: SampleOptions) -> dict[str, float]:
-    """Return what our engine uses for each job that it submits and runs, in bulk and one by one."""
+    """Return what our engine uses for each job that it submits and runs."""
     with open_fixture(asked) as fixture:
         return repeat_turn(lambda: _sample_turn(fixture, asked), asked.seconds)
 
 
 def _sample_turn(fixture: Fixture, asked: SampleOptions) -> dict[str, float]:
-    single = Order(url="", jobs=asked.scale(10_000, 300), keyed=True)
-    jobs, at_once = asked.scale(5_000, 100), throughput.STAGED_AT_ONCE
+    single = Order(url="", jobs=asked.scale(20_000, 300), keyed=True)
+    jobs, at_once = asked.scale(8_000, 100), throughput.STAGED_AT_ONCE
     staged = Order(url="", jobs=jobs, stages=throughput.STAGES, batch=at_once)
     costs = throughput.sample_drain(fixture, "one stage, PostgreSQL", single, Dialect.POSTGRESQL)
     for dialect in Dialect:
         costs |= throughput.sample_drain(fixture, f"three stages, {dialect}", staged, dialect)
-    return costs | submitting.sample_lone_jobs(fixture, asked.scale(100, 10))
+    return costs
 
 
 def run(effort: Effort) -> list[Figure]:

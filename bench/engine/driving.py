@@ -6,13 +6,11 @@ import json
 import os
 import signal
 import sqlite3
-import statistics
 import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,8 +28,6 @@ POLL = 0.01
 """Seconds between two looks at how many jobs are done, at the least."""
 IDLE = 9
 """How many times longer than a look took the next one waits, so that looking disturbs nobody."""
-PARTS: Final = 10
-"""Of the jobs, in which what the processor spends is counted apart."""
 PATIENCE = 600.0
 """Seconds after which jobs are not waited for any longer."""
 BENCH: Final = Path(__file__).resolve().parent.parent
@@ -139,8 +135,6 @@ class Drain:
     """Microseconds of the processor by job, in all workers together."""
     server: float = 0.0
     """The same in the database's server."""
-    processor: float = 0.0
-    """Both together: the median over parts of the jobs, which leaves out parts that a neighbour disturbed."""
     transactions: float = 0.0
     wal: float = 0.0
     """Bytes by job."""
@@ -154,33 +148,19 @@ def drain(contender: Contender, order: Order, server: Server | None, *, processe
     before = 0 if server is None else server.transactions(name)
     with closing(Watch(contender, order)) as watch:
         with workers(contender, [order] * processes) as running:
-            marks = _wait(contender, order, watch, server, running)
+            first, last = _wait(contender, order, watch, server, running)
             memory = max(usage.peak_memory(process.pid) for process in running)
         looks = watch.looks
-    taken = [after - earlier for earlier, after in zip(marks[0].used, marks[-1].used, strict=True)]
+    taken = [after - earlier for earlier, after in zip(first, last, strict=True)]
     spent = 0 if server is None else server.transactions(name) - before - looks
     return Drain(
         rate=order.jobs / taken[0],
         worker=taken[1] / order.jobs * 1e6,
         server=taken[2] / order.jobs * 1e6,
-        processor=statistics.median(after.processor_since(before) for before, after in pairwise(marks)),
         wal=taken[3] / order.jobs,
         transactions=spent / order.jobs,
         memory=memory / 1e6,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """How many jobs were finished, and what had been used by then: wall, worker, server and WAL."""
-
-    finished: int
-    used: tuple[float, ...]
-
-    def processor_since(self, earlier: Mark) -> float:
-        """Microseconds of the processor by job, of the worker and the server."""
-        spent = self.used[1] - earlier.used[1] + self.used[2] - earlier.used[2]
-        return spent / (self.finished - earlier.finished) * 1e6
 
 
 def _wait(
@@ -189,8 +169,7 @@ def _wait(
     watch: Watch,
     server: Server | None,
     running: Sequence[subprocess.Popen[bytes]],
-) -> list[Mark]:
-    """Return marks of the last look that saw no job finished, of each part of the jobs, and of the end."""
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     leaders = {process.pid for process in running}
 
     def used() -> tuple[float, ...]:
@@ -200,19 +179,14 @@ def _wait(
         return (now, theirs, usage.of_server(server.pid, besides=watch.backend), float(server.written()))
 
     until = time.monotonic() + PATIENCE
-    marks = [Mark(0, used())]
+    first = used()
     while True:
         began = time.perf_counter()
-        finished = watch.finished()
+        if (finished := watch.finished()) >= order.jobs:
+            return first, used()
         looked = time.perf_counter() - began
-        if finished >= order.jobs:
-            if len(marks) > 1 and order.jobs - marks[-1].finished < order.jobs / PARTS:
-                marks.pop()  # what is left is too little for a part of its own
-            return [*marks, Mark(order.jobs, used())]
         if not finished:
-            marks = [Mark(0, used())]
-        elif finished - marks[-1].finished >= order.jobs / PARTS:
-            marks.append(Mark(finished, used()))
+            first = used()
         if ended := [process for process in running if process.poll() is not None]:
             raise RuntimeError(f"a worker of {contender.name} ended:\n{ended[0].communicate()[1].decode()[-2000:]}")
         if time.monotonic() > until:

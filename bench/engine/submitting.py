@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine import contenders, usage, with_reprieve
+from engine import contenders
 from engine.arena import Dialect
 from engine.driving import workers
 from engine.order import Order
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from engine.arena import Arena
     from engine.driving import Contender
-    from engine.fixture import Fixture
     from engine.scale import Scale
 
 WARM = 10
@@ -71,26 +70,6 @@ def latency(arena: Arena, scale: Scale) -> list[Figure]:
             )
         )
     return figures
-
-
-def sample_lone_jobs(fixture: Fixture, samples: int) -> dict[str, float]:
-    """Return what this process, an idle worker and the server use for a job that is submitted alone.
-
-    On a machine with neighbours the time to a job's start varies by half, so that it shows no slowdown.
-    """
-    stamps, meter = fixture.folder / "stamps", fixture.meter(Dialect.POSTGRESQL)
-    stamps.unlink(missing_ok=True)
-    with fixture.copied("tables", Dialect.POSTGRESQL) as url:
-        order = Order(url=url, batch=10, stamps=str(stamps))
-        with workers(contenders.OURS, [order]) as running:
-            leaders = {process.pid for process in running}
-            with_reprieve.stamp(replace(order, jobs=WARM))
-            _stamped(stamps, WARM)
-            working, began = usage.of_sessions(leaders), meter.start()
-            with_reprieve.stamp(replace(order, jobs=samples))
-            _stamped(stamps, WARM + samples)
-            spent = meter.since(began) + usage.of_sessions(leaders) - working
-    return {"a job alone, submitted to an idle worker: processor by job": spent / samples * 1e6}
 
 
 def _percentile(samples: list[float], share: float) -> float:

@@ -116,7 +116,7 @@ def sample_drain(fixture: Fixture, name: str, order: Order, dialect: Dialect) ->
 def drain_costs(name: str, drained: Drain) -> dict[str, float]:
     """Return what a job took. A database without a server counts neither transactions nor WAL."""
     found = {
-        f"{name}: processor by job": drained.processor,
+        f"{name}: processor by job": drained.worker + drained.server,
         f"{name}: transactions by job": drained.transactions,
         f"{name}: WAL by job": drained.wal,
     }
