@@ -112,13 +112,14 @@ def describe_result(measured: Sequence[GroupSamples], effort: Effort) -> str:
     lines = []
     for verdict in (Verdict.SLOWER, Verdict.UNDECIDED, Verdict.FASTER):
         found = [
-            f"{each.group} ({name} {ratio.median:.3f} {_interval(ratio)})"
+            (each.group, f"  {each.group}: {name} {ratio.median:.3f} {_interval(ratio)}")
             for each in measured
             for name, ratio in each.ratios().items()
             if judge_ratio(ratio) is verdict
         ]
         if found or verdict is Verdict.SLOWER:
-            lines.append(f"{verdict}: {'; '.join(found) or 'none'}")
+            lines.append(f"{verdict}: {' '.join(dict.fromkeys(group for group, _ in found)) or 'none'}")
+        lines += [line for _, line in found]
     if not effort.is_standard:
         standard = f"{Effort().pairs} pairs of {Effort().seconds:g} s"
         lines.append(f"below the standard of {standard}: not to be quoted")

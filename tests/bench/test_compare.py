@@ -128,7 +128,7 @@ def test_an_uncommitted_slowdown_is_found_in_its_group_and_figure(repository):
     repository.cost({**COSTS, "retry": {"a call": 108.0, "a block": 50.0}})
     code, output, _ = repository.compare("HEAD", "retry", *EFFORT)
     assert code == 1
-    assert "slower: retry (a call 1.080 [1.080, 1.080])\n" in output
+    assert "slower: retry\n  retry: a call 1.080 [1.080, 1.080]\n" in output
     assert "a block  1.000  [1.000, 1.000]  no difference" in output
 
 
@@ -137,7 +137,7 @@ def test_a_later_commit_is_compared_with_an_older_one(repository):
     repository.commit()
     code, output, _ = repository.compare("HEAD~1", "retry", *EFFORT)
     assert code == 0
-    assert "faster: retry (a call 0.800 [0.800, 0.800])" in output
+    assert "faster: retry\n  retry: a call 0.800 [0.800, 0.800]\n" in output
     assert "a block  not compared: a sample lacks it" in output
     assert "redact" not in output
 
