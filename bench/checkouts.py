@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sample import PROTOCOL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PROTOCOL: Final = 1
-"""The version of `bench/sample.py` that both sides must speak."""
 SAMPLE_TIMEOUT_SECONDS: Final = 1800.0
 STOP_SECONDS: Final = 60.0
 ERROR_CHARACTERS: Final = 2000

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from checkouts import CompareError, Side, open_sides
-from ratios import Effort, Ratio, Verdict, estimate_pairs, estimate_ratio, judge_ratio, needs_more_pairs
+from ratios import Ratio, SamplingPlan, Verdict, estimate_pairs, estimate_ratio, judge_ratio, needs_more_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +54,7 @@ class GroupSamples:
         return sorted(named - set(self.ratios()))
 
 
-def measure_pairs(sides: Sequence[Side], samples: GroupSamples, effort: Effort, folder: Path) -> None:
+def measure_pairs(sides: Sequence[Side], samples: GroupSamples, plan: SamplingPlan, folder: Path) -> None:
     """Add pairs to the samples until every interval is narrow enough, or the most pairs are made.
 
     The side that comes first changes from pair to pair, so that a drift of the machine cancels out. Both
@@ -64,28 +64,28 @@ def measure_pairs(sides: Sequence[Side], samples: GroupSamples, effort: Effort, 
     group, began = samples.group, time.monotonic()
     for side in sides:
         _say(f"{group}: warming up {side.name}")
-        side.run_sample(group, seconds=effort.seconds, fixture=folder / f"{side.name}-{group}", hash_seed=0)
+        side.run_sample(group, seconds=plan.seconds, fixture=folder / f"{side.name}-{group}", hash_seed=0)
     warm = time.monotonic()
-    while not samples.base or needs_more_pairs(samples.ratios().values(), effort):
+    while not samples.base or needs_more_pairs(samples.ratios().values(), plan):
         pair = len(samples.base) + 1
         taken = {}
         for side in sides if pair % 2 else reversed(sides):
             taken[side.name] = side.run_sample(
-                group, seconds=effort.seconds, fixture=folder / f"{side.name}-{group}", hash_seed=pair
+                group, seconds=plan.seconds, fixture=folder / f"{side.name}-{group}", hash_seed=pair
             )
         samples.base.append(taken["base"])
         samples.head.append(taken["head"])
         if not samples.ratios():
             raise CompareError(f"{group}: the two sides have no figure of the same name")
-        _say(describe_progress(group, samples.ratios(), effort, (time.monotonic() - warm) / pair))
+        _say(describe_progress(group, samples.ratios(), plan, (time.monotonic() - warm) / pair))
     _say(f"{group}: done in {(time.monotonic() - began) / 60:.1f} min")
 
 
-def describe_progress(group: str, ratios: dict[str, Ratio], effort: Effort, pair_seconds: float) -> str:
+def describe_progress(group: str, ratios: dict[str, Ratio], plan: SamplingPlan, pair_seconds: float) -> str:
     """Return a line about the figure with the highest ratio, and about the time that is left."""
     name, highest = max(ratios.items(), key=lambda item: item[1].median)
     widest = max(ratio.width for ratio in ratios.values())
-    wanted = estimate_pairs(ratios.values(), effort)
+    wanted = estimate_pairs(ratios.values(), plan)
     left = max(0, wanted - highest.pairs) * pair_seconds / 60
     return (
         f"{group}: pair {highest.pairs} of about {wanted}; "
@@ -94,11 +94,11 @@ def describe_progress(group: str, ratios: dict[str, Ratio], effort: Effort, pair
     )
 
 
-def describe_group(samples: GroupSamples, effort: Effort) -> str:
+def describe_group(samples: GroupSamples, plan: SamplingPlan) -> str:
     """Return the table of a group."""
     ratios = samples.ratios()
     width = max((len(name) for name in ratios), default=0)
-    lines = [f"== {samples.group}: {len(samples.base)} pairs of {effort.seconds:g} s"]
+    lines = [f"== {samples.group}: {len(samples.base)} pairs of {plan.seconds:g} s"]
     lines += [
         f"{name.ljust(width)}  {ratio.median:.3f}  {_interval(ratio)}  {judge_ratio(ratio)}"
         for name, ratio in ratios.items()
@@ -107,7 +107,7 @@ def describe_group(samples: GroupSamples, effort: Effort) -> str:
     return "\n".join(lines)
 
 
-def describe_result(measured: Sequence[GroupSamples], effort: Effort) -> str:
+def describe_result(measured: Sequence[GroupSamples], plan: SamplingPlan) -> str:
     """Return the groups that became slower, those that are undecided, and what the result is worth."""
     lines = []
     for verdict in (Verdict.SLOWER, Verdict.UNDECIDED, Verdict.FASTER):
@@ -120,8 +120,8 @@ def describe_result(measured: Sequence[GroupSamples], effort: Effort) -> str:
         if found or verdict is Verdict.SLOWER:
             lines.append(f"{verdict}: {' '.join(dict.fromkeys(group for group, _ in found)) or 'none'}")
         lines += [line for _, line in found]
-    if not effort.is_standard:
-        standard = f"{Effort().pairs} pairs of {Effort().seconds:g} s"
+    if not plan.is_standard:
+        standard = f"{SamplingPlan().pairs} pairs of {SamplingPlan().seconds:g} s"
         lines.append(f"below the standard of {standard}: not to be quoted")
     return "\n".join(lines)
 
@@ -138,7 +138,7 @@ def became_slower(measured: Sequence[GroupSamples]) -> bool:
 def write_samples(
     path: Path,
     sides: Sequence[Side],
-    effort: Effort,
+    plan: SamplingPlan,
     measured: Sequence[GroupSamples],
 ) -> None:
     """Write all raw samples, with what is needed to judge them anew."""
@@ -146,7 +146,7 @@ def write_samples(
     ratios = {each.group: {name: asdict(ratio) for name, ratio in each.ratios().items()} for each in measured}
     report = {
         "trees": {side.name: side.tree for side in sides},
-        "effort": asdict(effort),
+        "plan": asdict(plan),
         "python": platform.python_version(),
         "processors": os.cpu_count(),
         "groups": [asdict(each) for each in measured],
@@ -182,7 +182,7 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def compare(repository: Path, base: str, wanted: Sequence[str], effort: Effort) -> int:
+def compare(repository: Path, base: str, wanted: Sequence[str], plan: SamplingPlan) -> int:
     """Compare the working tree with the base, print the result and return the exit code."""
     report = repository / REPORTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     measured: list[GroupSamples] = []
@@ -191,23 +191,23 @@ def compare(repository: Path, base: str, wanted: Sequence[str], effort: Effort) 
         try:
             for group in choose_groups(sides, wanted):
                 measured.append(GroupSamples(group=group))
-                measure_pairs(sides, measured[-1], effort, folder)
-                print(f"{describe_group(measured[-1], effort)}\n", flush=True)
+                measure_pairs(sides, measured[-1], plan, folder)
+                print(f"{describe_group(measured[-1], plan)}\n", flush=True)
                 for side in sides:
                     shutil.rmtree(folder / f"{side.name}-{group}", ignore_errors=True)
         finally:
             if any(each.base for each in measured):
-                write_samples(report, sides, effort, measured)
+                write_samples(report, sides, plan, measured)
                 _say(f"raw samples: {report.relative_to(repository)}")
             for side in sides:  # what the workers of the samples compiled
                 shutil.rmtree(side.python.parent.parent / ".bench-bytecode", ignore_errors=True)
-    print(describe_result(measured, effort))
+    print(describe_result(measured, plan))
     return SLOWER_EXIT if became_slower(measured) else 0
 
 
 def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int:
     """Read the command line: 0 nothing became slower, 1 something did, 2 the comparison could not be made."""
-    standard = Effort()
+    standard = SamplingPlan()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", help="the commit that the working tree is compared with")
     parser.add_argument("groups", nargs="*", help="what to compare; by default all that both sides have")
@@ -219,9 +219,9 @@ def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int
         parser.error("--pairs must be at least 1 and at most --max-pairs, and --seconds above 0")
     if not options.base:
         parser.error("no base: make bench-compare BASE=<commit> [ONLY='retry redact']")
-    effort = Effort(pairs=options.pairs, max_pairs=options.max_pairs, seconds=options.seconds)
+    plan = SamplingPlan(pairs=options.pairs, max_pairs=options.max_pairs, seconds=options.seconds)
     try:
-        return compare(repository, options.base, options.groups, effort)
+        return compare(repository, options.base, options.groups, plan)
     except CompareError as error:
         _say(f"error: {error}")
         return USAGE_EXIT

@@ -88,7 +88,7 @@ def _sample_turn(fixture: Fixture, folder: Path, deliveries: int) -> dict[str, f
         for dialect in Dialect:
             meter = fixture.meter(dialect)
             with fixture.copied("tables", dialect) as url:
-                asyncio.run(_through_the_outbox(url, channel, RECIPIENTS, meter))  # warm up: modules are loaded
+                asyncio.run(_through_the_outbox(url, channel, RECIPIENTS, meter))  # warm up
                 turn = asyncio.run(_through_the_outbox(url, channel, deliveries, meter))
             costs[f"{channel.name}, {dialect}: processor by delivery"] = turn.processor * 1e6
     return costs

@@ -22,7 +22,7 @@ def sample(asked: SampleOptions) -> dict[str, float]:
     """Return what our store uses for each action, on a database with a fifth of the jobs that `run` has."""
     finished, dead, probed = asked.scale(200_000, 2_000), asked.scale(20_000, 200), asked.scale(5_000, 300)
     with open_fixture(asked) as fixture:
-        urls = {dialect: growth.fill_database(fixture, dialect, finished=finished, dead=dead) for dialect in Dialect}
+        urls = {each: growth.fill_database(fixture, each, finished=finished, dead=dead) for each in Dialect}
 
         def turn() -> dict[str, float]:
             costs: dict[str, float] = {}

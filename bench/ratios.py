@@ -51,7 +51,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
+class SamplingPlan:
     """How long a comparison goes on."""
 
     pairs: int = 25
@@ -62,7 +62,7 @@ class Effort:
     @property
     def is_standard(self) -> bool:
         """Whether the result may be quoted."""
-        default = Effort()
+        default = SamplingPlan()
         return self.pairs >= default.pairs and self.seconds >= default.seconds
 
 
@@ -106,17 +106,17 @@ def judge_ratio(ratio: Ratio) -> Verdict:
     return Verdict.EQUAL if ratio.width <= MAX_WIDTH else Verdict.UNDECIDED
 
 
-def needs_more_pairs(ratios: Iterable[Ratio], effort: Effort) -> bool:
+def needs_more_pairs(ratios: Iterable[Ratio], plan: SamplingPlan) -> bool:
     """Whether a group of figures is measured on: too few pairs, or an interval that is too wide."""
     for ratio in ratios:
-        wanted = effort.pairs if ratio.width <= MAX_WIDTH else effort.max_pairs
+        wanted = plan.pairs if ratio.width <= MAX_WIDTH else plan.max_pairs
         if ratio.pairs < wanted:
             return True
     return False
 
 
-def estimate_pairs(ratios: Iterable[Ratio], effort: Effort) -> int:
+def estimate_pairs(ratios: Iterable[Ratio], plan: SamplingPlan) -> int:
     """Estimate how many pairs a group needs: an interval narrows with the square root of their number."""
     known = [ratio for ratio in ratios if math.isfinite(ratio.width)]
     wanted = max((ratio.pairs * (ratio.width / MAX_WIDTH) ** 2 for ratio in known), default=0.0)
-    return math.ceil(min(max(wanted, effort.pairs), effort.max_pairs))
+    return math.ceil(min(max(wanted, plan.pairs), plan.max_pairs))

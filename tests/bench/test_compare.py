@@ -161,7 +161,7 @@ def test_the_raw_samples_are_written(repository):
     assert (group["group"], len(group["base"]), len(group["head"])) == ("retry", 6, 6)
     assert (group["base"][0]["a call"], group["head"][5]["a call"]) == (100.0, 110.0)
     assert report["ratios"]["retry"]["a call"]["median"] == pytest.approx(1.1)
-    assert report["effort"]["pairs"] == 6
+    assert report["plan"]["pairs"] == 6
 
 
 def test_an_environment_is_built_once_for_the_same_pins(repository):

@@ -22,16 +22,16 @@ def judged(ratios):
     """Compare a figure as the program does, with made-up costs of a known ratio; return verdict and pairs."""
 
     def compare(source, true_ratio):
-        effort = ratios.Effort()
+        plan = ratios.SamplingPlan()
         base, head, drift = [], [], 0.0
         while True:
             drift += source.gauss(0, 0.02)
             base.append(100 * math.exp(drift + noise(source)))
             head.append(100 * true_ratio * math.exp(drift + noise(source)))
-            if len(base) < effort.pairs:
+            if len(base) < plan.pairs:
                 continue
             ratio = ratios.estimate_ratio(base, head)
-            if not ratios.needs_more_pairs([ratio], effort):
+            if not ratios.needs_more_pairs([ratio], plan):
                 return ratios.judge_ratio(ratio), ratio.pairs
 
     return compare
@@ -122,12 +122,12 @@ def test_the_whole_interval_decides(ratios, low, high, verdict):
 def test_pairs_are_added_while_the_interval_is_wide(ratios, pairs, high, more):
     ratio = ratios.Ratio(median=1.0, low=1.0, high=high, pairs=pairs)
     narrow = ratios.Ratio(median=1.0, low=1.0, high=1.0, pairs=pairs)
-    assert ratios.needs_more_pairs([narrow, ratio], ratios.Effort()) is more
+    assert ratios.needs_more_pairs([narrow, ratio], ratios.SamplingPlan()) is more
 
 
 def test_the_pairs_that_are_left_are_estimated_from_the_widest_interval(ratios):
     wide = ratios.Ratio(median=1.0, low=1.0, high=1.08, pairs=30)
     narrow = ratios.Ratio(median=1.0, low=1.0, high=1.01, pairs=30)
-    assert ratios.estimate_pairs([narrow, wide], ratios.Effort()) == 54
-    assert ratios.estimate_pairs([narrow], ratios.Effort()) == 25
-    assert ratios.estimate_pairs([ratios.estimate_ratio([1.0], [1.0])], ratios.Effort()) == 25
+    assert ratios.estimate_pairs([narrow, wide], ratios.SamplingPlan()) == 54
+    assert ratios.estimate_pairs([narrow], ratios.SamplingPlan()) == 25
+    assert ratios.estimate_pairs([ratios.estimate_ratio([1.0], [1.0])], ratios.SamplingPlan()) == 25
