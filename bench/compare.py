@@ -82,15 +82,15 @@ def measure_pairs(sides: Sequence[Side], samples: GroupSamples, plan: SamplingPl
 
 
 def describe_progress(group: str, ratios: dict[str, Ratio], plan: SamplingPlan, pair_seconds: float) -> str:
-    """Return a line about the figure with the highest ratio, and about the time that is left."""
+    """Return a line about the figures with the highest ratio and the widest interval, and the time left."""
     name, highest = max(ratios.items(), key=lambda item: item[1].median)
-    widest = max(ratio.width for ratio in ratios.values())
+    wide_name, widest = max(ratios.items(), key=lambda item: item[1].width)
     wanted = estimate_pairs(ratios.values(), plan)
     left = max(0, wanted - highest.pairs) * pair_seconds / 60
     return (
         f"{group}: pair {highest.pairs} of about {wanted}; "
         f"highest {highest.median:.3f} {_interval(highest)} {name}; "
-        f"widest interval {100 * widest:.1f} points; about {left:.0f} min left"
+        f"widest {widest.median:.3f} {_interval(widest)} {wide_name}; about {left:.0f} min left"
     )
 
 
