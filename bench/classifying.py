@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from harness import Effort, Figure, medians, per_call, take_turns
 from reprieve import History, classify, decide
 from reprieve.app.profiles import resolve
+from sample import median_costs, sized
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sample import SampleOptions
 
 FRAMES = 10
+NAMES = {
+    "json": f"classify to JSON, {FRAMES} frames and a cause",
+    "bare": "classify, a bare TimeoutError",
+    "shaped": "classify, an openai rate limit",
+    "decide": "decide",
+}
 
 
 def deep_exception() -> Exception:
@@ -68,33 +81,45 @@ def openai_shaped() -> Exception:
     return RateLimitError(f"Error code: 429 - {{'error': {body}}}", body)
 
 
-def run(effort: Effort) -> list[Figure]:
-    """Measure classification, alone and to JSON, and the decision."""
-    deep, bare, shaped = deep_exception(), TimeoutError("timed out"), openai_shaped()
+def candidates_for(deep: Exception) -> dict[str, Callable[[], object]]:
+    """Classification, alone and to JSON, and the decision."""
+    bare, shaped = TimeoutError("timed out"), openai_shaped()
     profile = resolve("criticizer")
     failure = classify(bare)
     history = History(attempts=2, started=0.0)
-    candidates = {
+    return {
         "json": lambda: classify(deep).to_json(),
-        "format": lambda: "".join(traceback.format_exception(deep)),
         "bare": lambda: classify(bare),
         "shaped": lambda: classify(shaped),
         "decide": lambda: decide(failure, history, profile, now=1.0, draw=0.5),
     }
+
+
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the nanoseconds of each."""
+    candidates = candidates_for(deep_exception())
+    costs = median_costs(
+        {name: sized(partial(per_call, function)) for name, function in candidates.items()}, asked.seconds
+    )
+    return {NAMES[name]: cost for name, cost in costs.items()}
+
+
+def run(effort: Effort) -> list[Figure]:
+    """Measure ours beside the formatting of a traceback."""
+    deep = deep_exception()
+    candidates = {**candidates_for(deep), "format": lambda: "".join(traceback.format_exception(deep))}
     calls = max(1, effort.calls // 20)
     turns = {name: lambda function=function: per_call(function, calls) for name, function in candidates.items()}
     take_turns(turns, 1)  # warm up: rules are compiled, source lines are cached
     middle = medians(take_turns(turns, effort.rounds))
     return [
         Figure(
-            name=f"classify to JSON, {FRAMES} frames and a cause",
+            name=NAMES["json"],
             value=middle["json"],
             unit="ns",
             peer="traceback.format_exception",
             peer_value=middle["format"],
             at_most=1.0,
         ),
-        Figure(name="classify, a bare TimeoutError", value=middle["bare"], unit="ns"),
-        Figure(name="classify, an openai rate limit", value=middle["shaped"], unit="ns"),
-        Figure(name="decide", value=middle["decide"], unit="ns"),
+        *(Figure(name=NAMES[name], value=middle[name], unit="ns") for name in ("bare", "shaped", "decide")),
     ]

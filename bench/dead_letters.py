@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import tempfile
 import time
@@ -15,6 +16,7 @@ from sqlalchemy import select
 
 import letters
 from engine.arena import Arena, Dialect
+from engine.fixture import open_fixture
 from engine.order import Order
 from engine.server import Server
 from harness import Effort, Figure, take_turns
@@ -24,13 +26,16 @@ from reprieve.adapters.sql.engine import Database
 from reprieve.adapters.sql.tables import dead_letters
 from reprieve.core.lifecycle import LetterState
 from reprieve.ports.dead_letters import GroupFilter, LetterFilter, Sort
+from sample import median_costs, metered, sized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from reprieve.ports.dead_letters import LetterRow
+    from sample import SampleOptions
 
 LETTERS: Final = 1_000_000
+SAMPLED_LETTERS: Final = 50_000
 ROUNDS: Final = 5
 TARGET: Final = 100.0
 """Milliseconds."""
@@ -52,6 +57,27 @@ def run(effort: Effort) -> list[Figure]:
         ]
 
 
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the processor's nanoseconds of each question of this process and the server,."""
+    count = asked.scale(SAMPLED_LETTERS, 500)
+    with open_fixture(asked) as fixture, contextlib.ExitStack() as open_ones:
+
+        def fill(url: str) -> None:
+            schema.upgrade(url)
+            letters.fill(url, count)
+
+        workloads = {}
+        for dialect in Dialect:
+            url = fixture.filled(f"letters_{count}", dialect, fill)
+            reader, database = SqlDeadLetterReader(url), Database.at(url, writes=False)
+            open_ones.callback(reader.close)
+            open_ones.callback(database.close)
+            for name, ask in _questions(reader, database, count).items():
+                if name != BY_KEY:
+                    workloads[f"{dialect}: {name}"] = sized(metered(fixture.meter(dialect), ask))
+        return median_costs(workloads, asked.seconds)
+
+
 def _measured(arena: Arena, dialect: Dialect, count: int, rounds: int) -> list[Figure]:
     with arena.database("letters", dialect, Order(url="", jobs=0)) as placed:
         schema.upgrade(placed.url)
@@ -69,7 +95,8 @@ def _measured(arena: Arena, dialect: Dialect, count: int, rounds: int) -> list[F
         ]
         reader, database = SqlDeadLetterReader(placed.url), Database.at(placed.url, writes=False)
         try:
-            taken = take_turns(_questions(reader, database, count), rounds)
+            questions = _questions(reader, database, count)
+            taken = take_turns({name: partial(_timed, ask) for name, ask in questions.items()}, rounds)
             searched = _timed(lambda: reader.letters(LetterFilter(text="nowhere to be found")))
         finally:
             reader.close()
@@ -96,7 +123,11 @@ def _timed(ask: Callable[[], object]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
-def _questions(reader: SqlDeadLetterReader, database: Database, count: int) -> dict[str, Callable[[], float]]:
+def _questions(
+    reader: SqlDeadLetterReader,
+    database: Database,
+    count: int,
+) -> dict[str, Callable[[], object]]:
     """What is asked in each round, by name."""
     largest = reader.groups(GroupFilter(), now=letters.NOW)[0].fingerprint
     (*_, before) = islice(_pages(reader, LetterFilter()), PAGE - 1)
@@ -114,7 +145,7 @@ def _questions(reader: SqlDeadLetterReader, database: Database, count: int) -> d
         "a fingerprint, the largest group": LetterFilter(fingerprint=largest),
         f"page {PAGE}, by cursor": LetterFilter(after=before[-1].cursor),
     }
-    asked: dict[str, Callable[[], object]] = {
+    return {
         BY_KEY: partial(_by_key, database, count // 2),
         "one, with its history": partial(reader.letter, count // 3),
         **{f"page of 50: {name}": partial(reader.letters, wanted) for name, wanted in pages.items()},
@@ -128,7 +159,6 @@ def _questions(reader: SqlDeadLetterReader, database: Database, count: int) -> d
         ),
         "metrics: a week": partial(reader.stats, now=letters.NOW, window=7 * letters.DAY),
     }
-    return {name: partial(_timed, ask) for name, ask in asked.items()}
 
 
 def _by_key(database: Database, letter_id: int) -> None:

@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 import providers
 import reprieve
 from engine.arena import Arena, Dialect
+from engine.fixture import Fixture, open_fixture
 from engine.order import Order
 from engine.server import Server
+from engine.usage import Meter
 from harness import Effort, Figure, take_turns
 from reprieve.adapters.sql import schema
 from reprieve.senders import SMTP, Maildir, Message, Outgoing, Webhook
+from sample import repeat_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from reprieve.senders import Sender
+    from sample import SampleOptions
 
 DELIVERIES: Final = 2_000
 RECIPIENTS: Final = 10
@@ -68,6 +72,28 @@ def run(effort: Effort) -> list[Figure]:
         ]
 
 
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the processor's microseconds of a delivery, for every kind of sender.
+
+    Transactions are not among the costs: their number follows the provider's timing and varies fivefold.
+    """
+    deliveries = asked.scale(200, 20)
+    with tempfile.TemporaryDirectory() as folder, open_fixture(asked) as fixture:
+        return repeat_turn(lambda: _sample_turn(fixture, Path(folder), deliveries), asked.seconds)
+
+
+def _sample_turn(fixture: Fixture, folder: Path, deliveries: int) -> dict[str, float]:
+    costs = {}
+    for channel in _channels(folder):
+        for dialect in Dialect:
+            meter = fixture.meter(dialect)
+            with fixture.copied("tables", dialect) as url:
+                asyncio.run(_through_the_outbox(url, channel, RECIPIENTS, meter))  # warm up
+                turn = asyncio.run(_through_the_outbox(url, channel, deliveries, meter))
+            costs[f"{channel.name}, {dialect}: processor by delivery"] = turn.processor * 1e6
+    return costs
+
+
 def _channels(folder: Path) -> Iterator[Channel]:
     """One after another, each with its provider."""
     numbers = count()
@@ -86,7 +112,7 @@ def _measured(arena: Arena, channel: Channel, deliveries: int, rounds: int) -> d
     def through(dialect: Dialect) -> Turn:
         with arena.database("deliveries", dialect, Order(url="")) as placed:
             schema.upgrade(placed.url)
-            return asyncio.run(_through_the_outbox(placed.url, channel, deliveries))
+            return asyncio.run(_through_the_outbox(placed.url, channel, deliveries, Meter()))
 
     candidates: dict[str, Callable[[], Turn]] = {BARE: lambda: asyncio.run(_bare(channel, deliveries))}
     candidates |= {dialect.value: partial(through, dialect) for dialect in Dialect}
@@ -105,13 +131,13 @@ async def _bare(channel: Channel, deliveries: int) -> Turn:
                 Outgoing(message=message, token=next(tokens), timeout=30.0, prepared_at=time.time(), reached=_ignore)
             )
 
-    with _timed(deliveries) as took:
+    with _timed(deliveries, Meter()) as took:
         await asyncio.gather(*(send(message) for message in messages))
     await sender.close()
     return took()
 
 
-async def _through_the_outbox(url: str, channel: Channel, deliveries: int) -> Turn:
+async def _through_the_outbox(url: str, channel: Channel, deliveries: int, meter: Meter) -> Turn:
     sender, done, all_done = channel.open(), 0, asyncio.Event()
     pipeline = reprieve.Pipeline("bench", senders=[sender])
 
@@ -132,7 +158,7 @@ async def _through_the_outbox(url: str, channel: Channel, deliveries: int) -> Tu
     async with reprieve.connect(url) as app:
         await app.submit_many(pipeline, items)
         counted = _count_transactions(app.journal.store)
-        with _timed(deliveries) as took:
+        with _timed(deliveries, meter) as took:
             worker = asyncio.create_task(app.work(pipeline, concurrency=JOBS_AT_ONCE, until_idle=True))
             await asyncio.wait([asyncio.ensure_future(all_done.wait()), worker], return_when=asyncio.FIRST_COMPLETED)
         measured = took()
@@ -161,13 +187,13 @@ def _count_transactions(store: Any) -> Sequence[None]:  # noqa: ANN401 - of eith
 
 
 @contextlib.contextmanager
-def _timed(deliveries: int) -> Iterator[Callable[[], Turn]]:
-    """By the wall, and by this process's use of the processor."""
+def _timed(deliveries: int, meter: Meter) -> Iterator[Callable[[], Turn]]:
+    """By the wall, and by the meter."""
     ended: list[Turn] = []
-    began, used = time.perf_counter(), time.process_time()
+    used, began = meter.start(), time.perf_counter()
     yield lambda: ended[0]
     took = time.perf_counter() - began
-    ended.append(Turn(deliveries / took, (time.process_time() - used) / deliveries))
+    ended.append(Turn(deliveries / took, meter.since(used) / deliveries))
 
 
 def _compared(channel: Channel, turns: dict[str, list[Turn]]) -> list[Figure]:

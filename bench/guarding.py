@@ -8,6 +8,8 @@ import importlib
 import json
 import subprocess
 import sys
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
@@ -15,15 +17,19 @@ from pydantic import BaseModel
 from harness import Effort, Figure, medians, overheads, per_await, take_turns
 from reprieve import guarded
 from reprieve.models import OpenAI, Prompt, Reply
+from sample import median_costs, sized
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from reprieve.models import Model
+    from sample import SampleOptions
 
     Ask = Callable[[], Awaitable[object]]
 
 OURS, BARE, INSTRUCTOR = "guarded", "the bare SDK", "instructor"
+FITS, REPAIRED = "an answer that fits", "an answer that is mended"
+CALLS_OF_A_SLICE = 20
 KEY = "key-of-the-bench"
 QUESTION = "What do you make of this change?"
 
@@ -145,10 +151,7 @@ class AtHand:
 
 def alone(calls: int, rounds: int) -> list[Figure]:
     """The guard without a client below it."""
-    asks = {
-        "an answer that fits": with_ours(AtHand(fits=True)),
-        "an answer that is mended": with_ours(AtHand(fits=False)),
-    }
+    asks = {FITS: with_ours(AtHand(fits=True)), REPAIRED: with_ours(AtHand(fits=False))}
     turns = {what: lambda ask=ask: asyncio.run(per_await(ask, calls)) for what, ask in asks.items()}
     take_turns(turns, 1)
     middle = medians(take_turns(turns, rounds))
@@ -186,11 +189,44 @@ def figures_of(what: str, samples: dict[str, list[float]]) -> list[Figure]:
     return found
 
 
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the nanoseconds of a guarded call without a wire, and over the SDK."""
+    asks = {FITS: with_ours(AtHand(fits=True)), REPAIRED: with_ours(AtHand(fits=False))}
+    alone = {f"{what}, the guard alone": sized(partial(_per_await, ask)) for what, ask in asks.items()}
+    costs = median_costs(alone, asked.seconds / 2)
+    with upstream() as address:
+        over_the_sdk = asyncio.run(_over_the_sdk(address, asked.seconds / 2))
+    return costs | medians(over_the_sdk)
+
+
+def _per_await(ask: Ask, calls: int) -> float:
+    return asyncio.run(per_await(ask, calls))
+
+
+async def _over_the_sdk(address: str, seconds: float) -> dict[str, list[float]]:
+    """Measure slices of calls in turns, on connections that stay open."""
+    models = {
+        f"{what}, guarded": OpenAI("m", base_url=f"{address}{path}", api_key=KEY)
+        for what, path in ((FITS, "once"), (REPAIRED, "twice"))
+    }
+    asks = {name: with_ours(model) for name, model in models.items()}
+    for ask in asks.values():
+        await per_await(ask, CALLS_OF_A_SLICE)  # warm up: connections are made, types are compiled
+    samples: dict[str, list[float]] = {name: [] for name in asks}
+    until = time.monotonic() + seconds
+    while not all(samples.values()) or time.monotonic() < until:
+        for name, ask in asks.items():
+            samples[name].append(await per_await(ask, CALLS_OF_A_SLICE))
+    for model in models.values():
+        await model.close()
+    return samples
+
+
 def run(effort: Effort) -> list[Figure]:
     """Measure answers that fit, and answers that have to be mended once, where the SDK alone is asked twice."""
     calls, figures = max(5, effort.calls // 200), alone(max(20, effort.calls // 20), effort.rounds)
     with upstream() as address:
-        for what, path, times in (("an answer that fits", "once", 1), ("an answer that is mended", "twice", 2)):
+        for what, path, times in ((FITS, "once", 1), (REPAIRED, "twice", 2)):
             samples = asyncio.run(measured(f"{address}{path}", times, calls, effort.rounds))
             figures += figures_of(what, samples)
     return figures

@@ -7,20 +7,26 @@ import math
 import pathlib
 import re
 import tempfile
+from functools import partial
 from importlib.metadata import version
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 from harness import Effort, Figure, medians, take_turns
 from reprieve import redact
+from sample import median_costs
 from traces import clean_traces, hostile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sample import SampleOptions
+
 CLEAN_SIZE = 200_000
 SIZES = (64 << 10, 256 << 10, 1 << 20, 4 << 20)
 QUICK_SIZES = (16 << 10, 64 << 10)
+SAMPLE_SIZE = 64 << 10
+"""Of each hostile input: a pattern that has become quadratic shows at this size."""
 PATIENCE = 20.0
 """Seconds for one text, after which larger ones of its kind are not tried."""
 FIVE_TIMES = 5.0
@@ -81,6 +87,18 @@ def seconds(function: Callable[[str], object], text: str) -> float:
     began = process_time()
     function(text)
     return process_time() - began
+
+
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the nanoseconds of a character: of clean text, and of each hostile input."""
+    texts = {"redact, clean tracebacks": clean_traces(asked.scale(CLEAN_SIZE, CLEAN_SIZE // 10))}
+    for name, text in hostile(asked.scale(SAMPLE_SIZE, 1 << 10)).items():
+        texts[f"redact, {name}"] = text
+    return median_costs({name: partial(_cost, text) for name, text in texts.items()}, asked.seconds)
+
+
+def _cost(text: str) -> float:
+    return seconds(redact, text) / len(text) * 1e9
 
 
 def run(effort: Effort) -> list[Figure]:

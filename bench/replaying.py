@@ -7,18 +7,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from engine import contenders
+from engine import contenders, with_campaign
 from engine.arena import Arena, Dialect
-from engine.driving import Contender
+from engine.driving import Contender, drain
 from engine.figures import compared, middle
+from engine.fixture import Fixture, open_fixture
 from engine.order import Order
 from engine.scale import Scale
 from engine.server import Server
+from engine.throughput import drain_costs
 from harness import take_turns
 from reprieve.core.canary import WAVES
+from sample import repeat_turn
 
 if TYPE_CHECKING:
     from harness import Effort, Figure
+    from sample import SampleOptions
 
 HALF: Final = 0.5
 # The clock runs from the beginning of the last wave to the last member that is known to have succeeded.
@@ -31,6 +35,35 @@ LAST_WAVE: Final = Contender(
     FROM campaign_members
     """,
 )
+
+
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return what the last wave uses for each member."""
+    jobs = asked.scale(4_000, 30)
+    with open_fixture(asked) as fixture:
+
+        def turn() -> dict[str, float]:
+            costs: dict[str, float] = {}
+            for dialect in Dialect:
+                costs |= _sample_wave(fixture, dialect, jobs)
+            return costs
+
+        return repeat_turn(turn, asked.seconds)
+
+
+def _sample_wave(fixture: Fixture, dialect: Dialect, jobs: int) -> dict[str, float]:
+    """Replay a copy of a database in which all jobs died and their replay waits for a worker."""
+
+    def fill(url: str) -> None:
+        with_campaign.install(Order(url=url))
+        with_campaign.submit(Order(url=url, jobs=jobs))
+
+    with fixture.copied(f"died_{jobs}", dialect, fill) as url:
+        order = Order(url=url, jobs=jobs)
+        if dialect is Dialect.SQLITE:
+            return drain_costs(f"last wave, {dialect}", drain(LAST_WAVE, order, None))
+        fixture.server.settle(order.database)
+        return drain_costs(f"last wave, {dialect}", drain(LAST_WAVE, order, fixture.server))
 
 
 def run(effort: Effort) -> list[Figure]:

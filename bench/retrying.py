@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from harness import Effort, Figure, medians, overheads, per_await, per_call, take_turns
 from reprieve import attempts, retry
+from sample import run_turns, sized
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from sample import SampleOptions
 
 OURS = "retry"
 OURS_BARE = "bare @retry"
@@ -20,6 +24,7 @@ OURS_TIMED = "retry(timeout=...)"
 OURS_BLOCK = "attempts, kept"
 OURS_NEW_BLOCK = "attempts, made anew"
 PLAIN, BY_HAND = "plain call", "hand-written loop"
+FAILING = "a call that fails once, judged and retried"
 ATTEMPTS, DEADLINE = 4, 30.0
 TENTH, HALF = 0.1, 0.5
 
@@ -101,9 +106,14 @@ class FailsOnce:
         return 1
 
 
-def failing_candidates() -> dict[str, Callable[[], object]]:
+def own_failing() -> Callable[[], object]:
     """One failure and one success, with waits of nothing: what the work of retrying itself costs."""
-    candidates: dict[str, Callable[[], object]] = {OURS: retry(hooks=hook, draw=lambda: 0.0)(FailsOnce())}
+    return retry(hooks=hook, draw=lambda: 0.0)(FailsOnce())
+
+
+def failing_candidates() -> dict[str, Callable[[], object]]:
+    """The same beside the peers."""
+    candidates: dict[str, Callable[[], object]] = {OURS: own_failing()}
     if (backoff := _module("backoff")) is not None:
         candidates["backoff"] = backoff.on_exception(
             backoff.constant, OSError, interval=0, jitter=None, max_tries=ATTEMPTS, on_backoff=hook, logger=None
@@ -123,8 +133,8 @@ def failing_candidates() -> dict[str, Callable[[], object]]:
     return candidates
 
 
-def sync_candidates() -> dict[str, Callable[[], object]]:
-    """Everything that is measured in plain code."""
+def own_sync() -> dict[str, Callable[[], object]]:
+    """The plain call and ours, in plain code."""
     kept = attempts("transient", deadline=DEADLINE, hooks=hook)
 
     def block() -> int:
@@ -139,15 +149,18 @@ def sync_candidates() -> dict[str, Callable[[], object]]:
                 return work()
         raise AssertionError
 
-    candidates: dict[str, Callable[[], object]] = {
+    return {
         PLAIN: work,
-        BY_HAND: by_hand,
         OURS: retry("transient", deadline=DEADLINE, hooks=hook)(work),
         OURS_BARE: retry(work),
         OURS_BLOCK: block,
         OURS_NEW_BLOCK: new_block,
-        **peers(work),
     }
+
+
+def sync_candidates() -> dict[str, Callable[[], object]]:
+    """Everything that is measured in plain code."""
+    candidates: dict[str, Callable[[], object]] = {**own_sync(), BY_HAND: by_hand, **peers(work)}
     if (stamina := _module("stamina")) is not None:
 
         def stamina_block() -> int:
@@ -160,8 +173,8 @@ def sync_candidates() -> dict[str, Callable[[], object]]:
     return candidates
 
 
-def async_candidates() -> dict[str, Callable[[], Awaitable[object]]]:
-    """Everything that is measured in async code."""
+def own_async() -> dict[str, Callable[[], Awaitable[object]]]:
+    """The plain call and ours, in async code."""
     kept = attempts("transient", deadline=DEADLINE, hooks=hook)
 
     async def block() -> int:
@@ -172,13 +185,33 @@ def async_candidates() -> dict[str, Callable[[], Awaitable[object]]]:
 
     return {
         PLAIN: work_async,
-        BY_HAND: by_hand_async,
         OURS: retry("transient", deadline=DEADLINE, hooks=hook)(work_async),
         OURS_BARE: retry(work_async),
         OURS_TIMED: retry("transient", timeout=5.0, deadline=DEADLINE, hooks=hook)(work_async),
         OURS_BLOCK: block,
-        **peers(work_async),
     }
+
+
+def async_candidates() -> dict[str, Callable[[], Awaitable[object]]]:
+    """Everything that is measured in async code."""
+    return {**own_async(), BY_HAND: by_hand_async, **peers(work_async)}
+
+
+def sample(asked: SampleOptions) -> dict[str, float]:
+    """Return the nanoseconds that ours adds to a call, and those of a call that fails once."""
+    plain = {("sync", name): sized(partial(per_call, function)) for name, function in own_sync().items()}
+    awaited = {("async", name): sized(partial(_per_await, call)) for name, call in own_async().items()}
+    failing = {("failing", FAILING): sized(partial(per_call, own_failing()))}
+    samples = run_turns({**plain, **awaited, **failing}, asked.seconds)
+    costs = medians({name: taken for (kind, name), taken in samples.items() if kind == "failing"})
+    for kind in ("sync", "async"):
+        added = overheads({name: taken for (of, name), taken in samples.items() if of == kind}, PLAIN)
+        costs |= {f"{name}, {kind}, added to a call": cost for name, cost in added.items()}
+    return costs
+
+
+def _per_await(function: Callable[[], Awaitable[object]], calls: int) -> float:
+    return asyncio.run(per_await(function, calls))
 
 
 def run(effort: Effort) -> list[Figure]:
@@ -205,7 +238,7 @@ def run(effort: Effort) -> list[Figure]:
 
 
 def _failing_figures(taken: dict[str, float]) -> list[Figure]:
-    name = "a call that fails once, judged and retried"
+    name = FAILING
     alone = [Figure(name=name, value=taken[OURS], unit="ns")] if len(taken) == 1 else []
     return alone + [
         Figure(name=name, value=taken[OURS], unit="ns", peer=f"{peer} {version(peer)}", peer_value=taken[peer])

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 from support import effort, programs
-from support.postgres import PostgresServer
+from support.postgres import start_postgres
 from support.schedule import OverlapScheduling, shuffled
 from support.servers import start_on_free_ports
 
@@ -88,9 +88,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Callable[[str], str]]:
     """A PostgreSQL of this process's own; gives the URL of a database by its name."""
-    server = PostgresServer()
+    server = start_postgres()
     yield server.url
-    server.close()
+    server.remove()
 
 
 @pytest.fixture(scope="session")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
+import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from engine import contenders
+from engine import contenders, with_store
 from engine.arena import Dialect
 from engine.filling import fill
 from engine.order import Order
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from engine.arena import Arena
+    from engine.fixture import Fixture
     from engine.scale import Scale
+    from engine.usage import Meter
+    from reprieve.ports.intents import Lease
+    from reprieve.ports.store import Store
 
 KEEPS = 0.9
 NO_MORE = 1.1
@@ -74,6 +80,61 @@ def _settle(arena: Arena, orders: Iterable[Order], dialect: Dialect) -> None:
     if dialect is Dialect.POSTGRESQL:
         for order in orders:
             arena.server.settle(order.database)
+
+
+SAMPLED_STAGES: Final = [with_store.stage_name(0)]
+
+
+def fill_database(fixture: Fixture, dialect: Dialect, *, finished: int, dead: int) -> str:
+    """Return the URL of a database with so many finished jobs and dead letters, brought to rest."""
+
+    def fill_up(url: str) -> None:
+        with_store.install(Order(url=url))
+        fill(url, finished, dead)
+
+    url = fixture.filled(f"full_{finished}", dialect, fill_up)
+    if dialect is Dialect.POSTGRESQL:
+        fixture.server.settle(Order(url=url).database)
+    return url
+
+
+def sample_speed(url: str, dialect: Dialect, meter: Meter, probed: int) -> dict[str, float]:
+    """Return the processor's microseconds of each action by job, on a database that is full."""
+    # Keys of earlier samples are in the database: the clock gives numbers that are new and go up.
+    order = Order(url=url, jobs=probed, start=time.time_ns() // 1_000)
+    costs = asyncio.run(_sample_actions(order, meter))
+    return {f"{ACTIONS[action]}, {dialect}": cost for action, cost in costs.items()}
+
+
+async def _sample_actions(order: Order, meter: Meter) -> dict[str, float]:
+    store = with_store.opened(order.url)
+    await store.open()
+    try:
+        worker = await with_store.register(store, SAMPLED_STAGES)
+        scattered = replace(order, start=order.start + order.jobs, scattered=True)
+        costs = {}
+        for action, asked in (("submit", order), ("scatter", scattered)):
+            began = meter.start()
+            await with_store.submit_all(store, asked)
+            costs[action] = meter.since(began) / order.jobs * 1e6
+        began = meter.start()
+        claimed = await _claim_all(store, worker, order)
+        costs["claim"] = meter.since(began) / len(claimed) * 1e6
+        finishing = await with_store.run_stages(store, claimed, SAMPLED_STAGES, order)
+        began = meter.start()
+        for low in range(0, len(finishing), order.batch):
+            await store.apply(finishing[low : low + order.batch])
+        costs["finish"] = meter.since(began) / len(finishing) * 1e6
+        return costs
+    finally:
+        await store.close()
+
+
+async def _claim_all(store: Store, worker: int, order: Order) -> list[Lease]:
+    claimed: list[Lease] = []
+    while batch := await with_store.claim(store, worker, SAMPLED_STAGES, order, []):
+        claimed += batch
+    return claimed
 
 
 def memory(arena: Arena, scale: Scale) -> list[Figure]:

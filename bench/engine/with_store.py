@@ -76,20 +76,28 @@ def submit(told: Order) -> list[float]:
     return asyncio.run(run())
 
 
+async def submit_all(store: Store, told: Order) -> None:
+    """Submit the jobs, a thousand in a batch."""
+    for low in range(told.start, told.start + told.jobs, AT_ONCE):
+        now = time.time()
+        numbers = range(low, min(told.start + told.jobs, low + AT_ONCE))
+        await store.apply([submission(number, told, now) for number in numbers])
+
+
 def claim_all(told: Order) -> dict[str, list[float]]:
     """Seconds to claim all jobs, and to finish them, in batches that take turns, here and beside."""
 
     async def run() -> dict[str, list[float]]:
         stores = await _open_both(told)
-        workers = [await _register(store, [stage_name(0)]) for store in stores]
+        workers = [await register(store, [stage_name(0)]) for store in stores]
         taken = {"claim": [0.0 for _ in stores], "finish": [0.0 for _ in stores]}
         left, turn = set(range(len(stores))), 0
         while left:
             for place in _turns(stores, turn):
                 began = time.perf_counter()
-                leases = await _claim(stores[place], workers[place], [stage_name(0)], told, [])
+                leases = await claim(stores[place], workers[place], [stage_name(0)], told, [])
                 claimed = time.perf_counter()
-                finishing = await _pass(stores[place], leases, [stage_name(0)], told)
+                finishing = await run_stages(stores[place], leases, [stage_name(0)], told)
                 if not finishing:
                     left.discard(place)
                     continue
@@ -129,17 +137,18 @@ async def _work(told: Order) -> None:
     store = opened(told.url)
     await store.open()
     names = [stage_name(number) for number in range(told.stages)]
-    worker_id = await _register(store, names)
+    worker_id = await register(store, names)
     finishing: Sequence[i.Intent] = ()
     while not stopping.is_set():
-        leases = await _claim(store, worker_id, names, told, finishing)
+        leases = await claim(store, worker_id, names, told, finishing)
         if not leases:
             await asyncio.sleep(0.005)
-        finishing = await _pass(store, leases, names, told)
+        finishing = await run_stages(store, leases, names, told)
     await store.close()
 
 
-async def _register(store: Store, names: Sequence[str]) -> int:
+async def register(store: Store, names: Sequence[str]) -> int:
+    """Register a worker for these stages and return its id."""
     now = time.time()
     worker = i.Register(
         name="bench",
@@ -153,7 +162,7 @@ async def _register(store: Store, names: Sequence[str]) -> int:
     return int(answers[0])  # type: ignore[arg-type]  # what Register is answered with
 
 
-async def _claim(
+async def claim(
     store: Store, worker_id: int, names: Sequence[str], told: Order, finishing: Sequence[i.Intent]
 ) -> Sequence[i.Lease]:
     """Finish what is done and claim more in one transaction."""
@@ -168,7 +177,12 @@ async def _claim(
     return claimed.leases
 
 
-async def _pass(store: Store, leases: Sequence[i.Lease], names: Sequence[str], told: Order) -> Sequence[i.Intent]:
+async def run_stages(
+    store: Store,
+    leases: Sequence[i.Lease],
+    names: Sequence[str],
+    told: Order,
+) -> Sequence[i.Intent]:
     """Run the stages of claimed jobs side by side, a checkpoint between two; what is left is to finish them."""
     for stage, following in pairwise(names):
         checkpoints = []

@@ -10,7 +10,7 @@ from engine_pipelines import Work
 
 import reprieve
 from reprieve.adapters.sql import schema
-from support.postgres import PostgresServer
+from support.postgres import start_postgres
 
 LONG = 60.0
 ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
@@ -19,10 +19,10 @@ ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
 
 @pytest.fixture(scope="module")
 def server():
-    made = PostgresServer()
+    made = start_postgres()
     schema.upgrade(made.url())
     yield made
-    made.close()
+    made.remove()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_a_worker_stops_its_stages_when_the_database_is_silent_for_longer_than_i
     jobs = some_jobs(own_lab, 5, seconds=60.0)
     own_lab.start(lease=1.0)
     own_lab.until(lambda: len(own_lab.lines("begin")) == len(jobs), "all have begun")
-    with server.frozen():
+    with server.suspended():
         deadline = time.monotonic() + LONG
         while len(own_lab.lines("cancel")) < len(jobs):
             assert time.monotonic() < deadline

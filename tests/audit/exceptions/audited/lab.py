@@ -19,7 +19,7 @@ import trustme
 
 from audited.http_lab import HttpLab
 from audited.mail_lab import MailLab
-from support.postgres import PostgresServer
+from support.postgres import start_postgres
 from support.servers import free_ports, start_on_free_ports
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class Lab:
     @cached_property
     def postgres(self) -> str:
         """The address of a real PostgreSQL."""
-        server = PostgresServer()
-        self.stack.callback(server.close)
+        server = start_postgres()
+        self.stack.callback(server.remove)
         return server.url()
 
     @cached_property
