@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     import pytest
     from xdist.workermanage import WorkerController
 
-WAITING = ("tests/engine/test_", "tests/engine/deliveries/", "tests/review/test_end_to_end.py", "tests/bench/")
+WAITING = (
+    "tests/engine/test_",
+    "tests/engine/deliveries/",
+    "tests/review/test_end_to_end.py",
+    "tests/bench/test_bench.py",
+)
 """Where each test starts processes of its own and waits for them: the tests of a file need not stay together."""
 
 
