@@ -65,10 +65,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for mark in item.iter_markers("spec"):
             item.user_properties.extend(("spec", spec_id) for spec_id in mark.args)
-    wanted = [item for item in items if effort.selects(item.get_closest_marker("campaign"))]
-    if config.getoption("fast"):
-        wanted = [item for item in wanted if effort.is_fast(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(wanted)])
+    wanted, others = [], []
+    for item in items:
+        fits = effort.selects(item.get_closest_marker("campaign")) and (
+            effort.is_fast(item) or not config.getoption("fast")
+        )
+        (wanted if fits else others).append(item)
+    config.hook.pytest_deselected(items=others)
     items[:] = shuffled(wanted, config.getoption("shuffle"))
 
 

@@ -12,8 +12,6 @@ from audited.verdicts import Audit, instance_of, loaded_classes, run
 from reprieve.app.judging import classify, classify_response
 from reprieve.core.failure import TAXONOMY, Category
 
-pytestmark = pytest.mark.xdist_group("audit-exceptions")
-
 ROWS = (
     pytest.param(AWAY, id="network-transient", marks=pytest.mark.spec("CRIT-1.1")),
     pytest.param({Category.RATE_LIMIT}, id="rate-limit", marks=pytest.mark.spec("CRIT-1.2")),

@@ -22,7 +22,6 @@ from redaction_audit.vendors import TEMPLATES, secret_part, vendor_key
 from reprieve.app import redaction
 
 redact = functools.cache(redaction.redact)
-pytestmark = pytest.mark.xdist_group("audit-redaction")
 
 
 @pytest.fixture(scope="module")
