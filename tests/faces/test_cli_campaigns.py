@@ -173,13 +173,15 @@ def test_on_a_terminal_it_is_a_picture(orders):
     orders.mend()
     orders("replay", "--group", orders.group, *STEPS, "--detach", "--rate", "50/s")
     outside, inside = pty.openpty()
+    child = orders.start(
+        "campaigns", "watch", "1", "--interval", "0.05", stdin=inside, stdout=inside, stderr=inside,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(inside)
+    shown = b""
+    while b"wave" not in shown:  # before it begins
+        shown += os.read(outside, 4096)
     with orders.working():
-        child = orders.start(
-            "campaigns", "watch", "1", "--interval", "0.05", stdin=inside, stdout=inside, stderr=inside,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-        )  # fmt: skip
-        os.close(inside)
-        shown = b""
         with contextlib.suppress(OSError):  # the other end is closed
             while part := os.read(outside, 4096):
                 shown += part
