@@ -36,7 +36,7 @@ campaign: $(STAMPS)/test ## the long campaigns (hundreds of killed processes, lo
 	@$(PYTEST) --campaign --timeout=3600 --junit-xml=.reports/campaign.xml
 
 versions: ## `make check` on each Python that pyproject.toml claims and that is found here
-	@tools/versions.py check
+	@$(PYTHON) tools/versions.py check
 
 lint: $(STAMPS)/test
 	@$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -80,18 +81,18 @@ def _read_costs(name: str, group: str, output: str) -> dict[str, float]:
     try:
         answer: dict[str, Any] = json.loads(output.splitlines()[-1])
         costs = {str(figure): float(cost) for figure, cost in answer["costs"].items()}
-    except (IndexError, KeyError, ValueError, AttributeError):
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError):
         printed = output[-ERROR_CHARACTERS:]
         raise CompareError(f"{name}: the sample of {group} printed no costs: {printed!r}") from None
     if answer.get("protocol") != PROTOCOL:
         raise CompareError(f"{name}: the sample of {group} is not of protocol {PROTOCOL}")
-    if not costs or not all(cost > 0 for cost in costs.values()):
+    if not costs or not all(math.isfinite(cost) and cost > 0 for cost in costs.values()):
         raise CompareError(f"{name}: the sample of {group} has a cost that is not positive: {costs}")
     return costs
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Have a sample end in order, with the server it started; kill its session if it does not end."""
+    """Stop a sample and the server it started. Kill its session if it does not end."""
     process.terminate()
     try:
         process.communicate(timeout=STOP_SECONDS)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 CACHE: Final = Path(".run") / "bench-compare"
 REPORTS: Final = Path(".reports") / "bench-compare"
-SLOWER_EXIT, USAGE_EXIT, INTERRUPTED_EXIT = 1, 2, 130
+SLOWER_EXIT, USAGE_EXIT, UNDECIDED_EXIT, INTERRUPTED_EXIT = 1, 2, 3, 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +130,12 @@ def _interval(ratio: Ratio) -> str:
     return f"[{ratio.low:.3f}, {ratio.high:.3f}]"
 
 
-def became_slower(measured: Sequence[GroupSamples]) -> bool:
-    """Whether any figure of any group became slower."""
-    return any(judge_ratio(ratio) is Verdict.SLOWER for each in measured for ratio in each.ratios().values())
+def choose_exit(measured: Sequence[GroupSamples]) -> int:
+    """Return the exit code: a figure became slower, or else a figure is undecided, or else 0."""
+    verdicts = {judge_ratio(ratio) for each in measured for ratio in each.ratios().values()}
+    if Verdict.SLOWER in verdicts:
+        return SLOWER_EXIT
+    return UNDECIDED_EXIT if Verdict.UNDECIDED in verdicts else 0
 
 
 def write_samples(
@@ -202,11 +205,11 @@ def compare(repository: Path, base: str, wanted: Sequence[str], plan: SamplingPl
             for side in sides:  # what the workers of the samples compiled
                 shutil.rmtree(side.python.parent.parent / ".bench-bytecode", ignore_errors=True)
     print(describe_result(measured, plan))
-    return SLOWER_EXIT if became_slower(measured) else 0
+    return choose_exit(measured)
 
 
 def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int:
-    """Read the command line: 0 nothing became slower, 1 something did, 2 the comparison could not be made."""
+    """Read the command line. Return 0 if nothing became slower, 1 if something did, 2 if nothing was compared, 3 if undecided."""
     standard = SamplingPlan()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", help="the commit that the working tree is compared with")

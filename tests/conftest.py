@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from support.databases import Databases
 
 MEMORY = Path("/dev/shm")
-MEMORY_NEEDED = 4 << 30
+MIN_FREE_BYTES = 4 << 30
 
 # The same examples in every run, so that a failure is the change's; HYPOTHESIS_PROFILE=default draws new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
-# Temporary files stand in memory where the system has that: no test cuts the power, and the disk would be waited for.
-if "TMPDIR" not in os.environ and MEMORY.is_dir() and disk_usage(MEMORY).free > MEMORY_NEEDED:
+# Temporary files are in memory where possible. No test cuts the power, so waiting for a disk proves nothing.
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and disk_usage(MEMORY).free > MIN_FREE_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 # A shell that starts a run in the background with `nohup ... &` makes it ignore SIGINT. Children inherit that, and tests
@@ -54,7 +54,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the modules of tests how large they run."""
+    """Set the size of the run before modules of tests are imported, and keep pytest-xdist from sorting a random order."""
+    if config.getoption("shuffle") and hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
     effort.CAMPAIGN = config.getoption("campaign")
     programs.REQUIRED = config.getoption("require") == "all"
 
@@ -67,9 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.user_properties.extend(("spec", spec_id) for spec_id in mark.args)
     wanted, others = [], []
     for item in items:
-        fits = effort.selects(item.get_closest_marker("campaign")) and (
-            effort.is_fast(item) or not config.getoption("fast")
-        )
+        fits = effort.is_selected(item) and (effort.is_fast(item) or not config.getoption("fast"))
         (wanted if fits else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = shuffled(wanted, config.getoption("shuffle"))

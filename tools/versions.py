@@ -25,7 +25,10 @@ def claimed_versions() -> list[str]:
 def interpreter(version: str) -> str | None:
     """Return the path of an interpreter of this version that starts, or None."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    for program in [f"python{version}", *map(str, sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True))]:
+    for program in [
+        f"python{version}",
+        *map(str, sorted(pyenv.glob(f"{version}.*/bin/python"), key=_numbers, reverse=True)),
+    ]:
         ask = [program, "-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"]
         try:
             done = subprocess.run(ask, capture_output=True, text=True, check=False)
@@ -35,6 +38,11 @@ def interpreter(version: str) -> str | None:
         if said == version:
             return path
     return None
+
+
+def _numbers(path: Path) -> list[int]:
+    """Return the numbers of a path for sorting: 3.11.10 is newer than 3.11.9."""
+    return [int(each) for each in re.findall(r"\d+", str(path))]
 
 
 def main() -> int:

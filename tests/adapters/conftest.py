@@ -192,7 +192,7 @@ class Rows:
 
 
 def add_letters(connection: Connection, many: list[dict[str, Any]]) -> list[int]:
-    """Put dead letters into all tables that tell of them; their ids."""
+    """Insert dead letters with their texts, groups and counts. Return their ids."""
     letters, texts = tables.dead_letters, tables.dead_letter_texts
     groups = add_groups(connection, many)
     rows = [{"group_id": groups[kind_of(values)]} | values for values in many]
@@ -222,7 +222,7 @@ def only(table: Table, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_groups(connection: Connection, many: list[dict[str, Any]]) -> dict[tuple[str, ...], int]:
-    """Add the groups of these dead letters, or widen those that are there; their ids by kind."""
+    """Insert or widen the groups of these dead letters. Return the ids of the groups by kind."""
     groups, ids = tables.dead_letter_groups, {}
     of_kind: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for values in many:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support import programs
+
 BENCH = Path(__file__).parents[2] / "bench"
 EFFORT = ("--pairs", "6", "--max-pairs", "6", "--seconds", "0.01")
 STUB = """
@@ -70,7 +72,7 @@ class Repository:
         self.commit()
 
     def git(self, *arguments):
-        command = ["git", *arguments]
+        command = [programs.require("git"), *arguments]
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, check=True, capture_output=True, text=True
         )
@@ -130,6 +132,13 @@ def test_an_uncommitted_slowdown_is_found_in_its_group_and_figure(repository):
     assert code == 1
     assert "slower: retry\n  retry: a call 1.080 [1.080, 1.080]\n" in output
     assert "a block  1.000  [1.000, 1.000]  no difference" in output
+
+
+def test_too_few_pairs_decide_nothing_and_do_not_pass(repository):
+    code, output, _ = repository.compare("HEAD", "retry", "--pairs", "2", "--max-pairs", "2", "--seconds", "0.01")
+    assert code == 3
+    assert "slower: none" in output
+    assert "undecided: retry" in output
 
 
 def test_a_later_commit_is_compared_with_an_older_one(repository):

@@ -14,7 +14,7 @@ KILLS = effort.size(60, 500)
 SEED = int(os.environ.get("REPRIEVE_SEED", "1"))
 STAGES = ("fetch", "llm", "notify")
 LEASE = 2.0
-"""Seconds: a busy machine keeps no worker that lives from renewing it for so long."""
+"""Seconds. A live worker renews it in time even on a busy machine."""
 
 
 def a_job(draw):

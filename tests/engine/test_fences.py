@@ -16,10 +16,10 @@ def test_of_two_workers_that_both_believe_they_own_a_job_the_fence_lets_one_writ
     """The first is stopped in the middle of its stages until the second has taken over, and then goes on as if nothing were."""
     lab = postgres_lab
     jobs = lab.submit(*[Work(seconds=0.4) for _ in range(5)])
-    first = lab.start(lease=1.0)
+    first = lab.start()
     lab.until(lambda: len(lab.lines("begin")) == len(jobs), "all have begun")
     first.send(signal.SIGSTOP)
-    second = lab.start(lease=1.0)
+    second = lab.start()
     lab.until(lambda: len(lab.lines("begin", pid=second.pid)) >= len(jobs), "the other has taken over")
     first.send(signal.SIGCONT)
     lab.finish()
@@ -36,10 +36,10 @@ def test_what_a_worker_finishes_after_it_was_given_up_counts_for_nothing(postgre
     """Stages that take no notice of being cancelled end after another worker has begun them anew."""
     lab = postgres_lab
     jobs = lab.submit(*[Work(acts={"fetch": ["stubborn"]}, seconds=2.0) for _ in range(3)])
-    first = lab.start(lease=1.0)
+    first = lab.start()
     lab.until(lambda: len(lab.lines("begin")) == len(jobs), "all have begun")
     first.send(signal.SIGSTOP)
-    second = lab.start(lease=1.0)
+    second = lab.start()
     lab.until(lambda: len(lab.lines("begin", pid=second.pid)) == len(jobs), "the other has taken over")
     first.send(signal.SIGCONT)
     lab.until(lambda: len(lab.lines("end", pid=first.pid, stage="fetch")) == len(jobs), "the first ends them, in vain")
@@ -58,9 +58,9 @@ def test_a_worker_that_was_given_up_begins_anew_and_works_on(postgres_lab):
     """Nobody else is left when it comes to itself; what it claims from then on is claimed under a new name."""
     lab = postgres_lab
     jobs = lab.submit(Work(acts={stage: ["block_once"] for stage in ("fetch", "llm", "notify")}, seconds=6.0))
-    first = lab.start(lease=1.0)
+    first = lab.start()
     lab.until(lambda: lab.lines("begin"), "it blocks its event loop")
-    second = lab.start(lease=1.0)
+    second = lab.start()
     lab.until(lambda: lab.lines("begin", pid=second.pid), "the other has taken over")
     assert second.stop() == 0
     jobs += lab.submit(*[Work() for _ in range(5)])
@@ -75,7 +75,7 @@ def test_a_stage_that_blocks_the_event_loop_costs_its_neighbours_nothing_where_n
     """Longer than the lease, and several times: the worker looks whether it is still the owner before it stops anything."""
     neighbours = lab.submit(*[Work(seconds=1.2) for _ in range(4)], pipeline="usual")
     blocker = lab.submit(Work(acts={stage: ["block"] for stage in ("fetch", "llm", "notify")}), pipeline="usual")
-    worker = lab.start(pipelines=["usual"], lease=1.0)
+    worker = lab.start(pipelines=["usual"])
     lab.finish()
     assert worker.stop() == 0
     lab.check([*neighbours, *blocker])
@@ -88,7 +88,7 @@ def test_a_process_that_stood_still_does_not_take_others_for_dead(postgres_lab):
     """Both stood still, as in a virtual machine that was moved; on different hosts, so that neither can see the other."""
     lab = postgres_lab
     jobs = lab.submit(*[Work(seconds=0.5) for _ in range(20)])
-    workers = [lab.start(host="ash", lease=1.0), lab.start(host="birch", lease=1.0)]
+    workers = [lab.start(host="ash"), lab.start(host="birch")]
     lab.until(lambda: len({line.pid for line in lab.lines("begin")}) == 2, "both work")
     for worker in workers:
         worker.send(signal.SIGSTOP)

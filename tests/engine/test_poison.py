@@ -7,7 +7,7 @@ import pytest
 from engine_pipelines import Work
 
 LEASE = 2.0
-"""Seconds: a busy machine keeps no worker that lives from renewing it for so long."""
+"""Seconds. A live worker renews it in time even on a busy machine."""
 
 ONCE = {"fetch": ["once"], "llm": ["once"], "notify": ["once"]}
 """Slow, but only the first time that the job is begun at all."""

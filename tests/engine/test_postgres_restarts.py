@@ -42,7 +42,7 @@ def some_jobs(lab, count, seconds=0.01):
 @pytest.mark.spec("REV-9.1")
 def test_jobs_survive_restarts_of_the_database_under_load(server, own_lab):
     jobs = some_jobs(own_lab, 400)
-    workers = [own_lab.start(lease=1.0), own_lab.start(lease=1.0)]
+    workers = [own_lab.start(), own_lab.start()]
     for number, mode in enumerate(("fast", "immediate", "fast", "immediate")):
         own_lab.until(lambda number=number: own_lab.count("outcomes") > 60 * number, "jobs end")
         server.stop(mode)
@@ -57,7 +57,7 @@ def test_jobs_survive_restarts_of_the_database_under_load(server, own_lab):
 def test_an_outage_longer_than_the_lease_makes_no_worker_a_crashed_one(server, own_lab):
     """Two machines that both could not renew: neither takes the other for dead before it had the time to say otherwise."""
     jobs = some_jobs(own_lab, 60, seconds=0.3)
-    workers = [own_lab.start(host="ash", lease=1.0), own_lab.start(host="birch", lease=1.0)]
+    workers = [own_lab.start(host="ash"), own_lab.start(host="birch")]
     own_lab.until(lambda: own_lab.count("outcomes") > 0, "jobs end")
     server.stop("fast")
     time.sleep(2.5)
@@ -70,7 +70,7 @@ def test_an_outage_longer_than_the_lease_makes_no_worker_a_crashed_one(server, o
 
 def test_a_worker_stops_its_stages_when_the_database_is_silent_for_longer_than_its_lease(server, own_lab):
     jobs = some_jobs(own_lab, 5, seconds=60.0)
-    own_lab.start(lease=1.0)
+    own_lab.start()
     own_lab.until(lambda: len(own_lab.lines("begin")) == len(jobs), "all have begun")
     with server.suspended():
         deadline = time.monotonic() + LONG
@@ -81,7 +81,7 @@ def test_a_worker_stops_its_stages_when_the_database_is_silent_for_longer_than_i
 
 def test_a_worker_without_its_database_goes_when_it_is_told_to(server, own_lab):
     jobs = some_jobs(own_lab, 5, seconds=60.0)
-    worker = own_lab.start(grace=0.2, lease=1.0)
+    worker = own_lab.start(grace=0.2)
     own_lab.until(lambda: len(own_lab.lines("begin")) == 5, "all have begun")
     server.stop("fast")
     try:
@@ -89,7 +89,7 @@ def test_a_worker_without_its_database_goes_when_it_is_told_to(server, own_lab):
     finally:
         server.start()
     assert own_lab.complain() == []
-    own_lab.start(lease=1.0)
+    own_lab.start()
     own_lab.until(lambda: len(own_lab.lines("begin")) > len(jobs), "another worker takes over")
 
 
@@ -97,7 +97,7 @@ def test_a_worker_without_its_database_goes_when_it_is_told_to(server, own_lab):
 def test_how_a_worker_ended_while_its_database_was_away_nobody_can_know_and_no_job_is_suspected(server, own_lab, word):
     """It could not say that it was told to go; it lost its lease, which has a budget of its own."""
     jobs = own_lab.submit(*[Work(acts=ONCE, seconds=60.0) for _ in range(5)], pipeline="usual")
-    worker = own_lab.start(pipelines=["usual"], grace=0.2, lease=1.0)
+    worker = own_lab.start(pipelines=["usual"], grace=0.2)
     own_lab.until(lambda: len(own_lab.lines("begin")) == 5, "all have begun")
     server.stop("fast")
     try:
@@ -106,7 +106,7 @@ def test_how_a_worker_ended_while_its_database_was_away_nobody_can_know_and_no_j
         time.sleep(1.0)  # longer than what was left of its lease
     finally:
         server.start()
-    own_lab.start(pipelines=["usual"], lease=1.0)
+    own_lab.start(pipelines=["usual"])
     own_lab.finish()
     assert own_lab.complain() == []
     assert own_lab.outcomes() == dict.fromkeys(jobs, "succeeded")
@@ -122,7 +122,7 @@ def test_a_worker_that_is_killed_before_its_database_goes_has_crashed(server, ow
     worker.kill()
     server.stop("fast")
     server.start()
-    own_lab.start(pipelines=["usual"], lease=1.0)
+    own_lab.start(pipelines=["usual"])
     own_lab.finish()
     own_lab.check(jobs, killed=frozenset({worker.pid}))
     assert {row["cause"] for row in own_lab.rows("attempts")} == {"crash"}

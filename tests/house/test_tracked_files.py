@@ -18,7 +18,7 @@ def tracked_files(root):
     command = [programs.require("git"), "-C", str(root), "ls-files", "-z"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if done.returncode:
-        pytest.skip(f"git does not list the files: {done.stderr.strip()}")
+        pytest.fail(f"git does not list the files: {done.stderr.strip()}")
     return [root / name for name in done.stdout.split("\0") if name]
 
 

@@ -134,7 +134,7 @@ def service(store_url, tmp_path, orchard, mail_server, monkeypatch):
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(effort.size(600, 3600))
 @pytest.mark.spec("REV-9.1", "REV-2.1", "REV-2.2", "REV-5.1", "CRIT-5.4")
 def test_everybody_is_told_once_for_each_version_whatever_breaks(service):
     assert not any(made.duplicate for made in service.submit(*service.commits))

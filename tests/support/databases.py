@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TABLES = tuple(name for name in tables.metadata.tables if name != "meta")
-LARGE = 1 << 20
+TRUNCATE_BYTES = 1 << 20
 """Bytes from which a table is truncated: DELETE would leave its pages to the next test."""
 
 _SHAPE = """
 SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
+       (SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        WHERE c.relnamespace = 'public'::regnamespace AND NOT a.attisdropped),
+       (SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal),
+       (SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
+       (SELECT count(*) FROM pg_namespace WHERE nspname NOT LIKE 'pg_%'),
        (SELECT count(*) FROM pg_constraint WHERE connamespace = 'public'::regnamespace),
        (SELECT string_agg(t::text, ';' ORDER BY t) FROM meta t)
 """
@@ -30,7 +35,7 @@ _RESTART = (
 )
 EMPTYING = (*(f"DELETE FROM {name}" for name in TABLES), _RESTART)
 """Statements after which the tables are as they were made, and ids begin at 1."""
-_LARGE = f"SELECT relname FROM pg_class WHERE relkind = 'r' AND pg_relation_size(oid) > {LARGE} AND relname = ANY(%s)"
+_LARGE = f"SELECT relname FROM pg_class WHERE relkind = 'r' AND pg_relation_size(oid) > {TRUNCATE_BYTES} AND relname = ANY(%s)"
 
 
 class Databases:

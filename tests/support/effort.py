@@ -22,12 +22,13 @@ FAST = (
     "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/",
     "tests/faces/test_cli_classify", "tests/faces/test_cli_rendering", "tests/faces/test_cli_output", "tests/faces/test_cli_submit",
 )  # fmt: skip
-"""Where the tests of `make check` stand: core, retry, parsing of the command line, and the store on SQLite."""
+"""Where the tests of `make check` are: core, retry, pipelines, the parsing of commands, the store on SQLite, the rules of
+the repository."""
 SLOW = (
     "tests/house/test_distributions", "tests/adapters/store/test_model", "tests/app/test_blocking", "tests/app/test_items",
     "tests/app/test_operations", "tests/app/test_supervisor",
 )  # fmt: skip
-"""What of that starts servers or processes, or takes long."""
+"""Tests below FAST that start servers or processes, or take long."""
 
 
 def is_fast(item: pytest.Item) -> bool:
@@ -37,12 +38,6 @@ def is_fast(item: pytest.Item) -> bool:
     return item.nodeid.startswith(FAST) and not item.nodeid.startswith(SLOW) and not needs_server
 
 
-def selects(mark: pytest.Mark | None) -> bool:
-    """Return whether a test belongs to this run, given its mark `campaign`.
-
-    A test without the mark belongs to `make test` alone. A test with the mark belongs to both, and to the campaign alone
-    if it says `only=True`.
-    """
-    if mark is None:
-        return not CAMPAIGN
-    return CAMPAIGN or not mark.kwargs.get("only", False)
+def is_selected(item: pytest.Item) -> bool:
+    """Return whether a test belongs to this run: to `make test` each does, to a campaign those marked `campaign`."""
+    return not CAMPAIGN or item.get_closest_marker("campaign") is not None

@@ -6,13 +6,17 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 START_SECONDS = 60.0
-TRIES = 5
+MAX_STARTS = 5
+LISTENING = "0A"
+"""The state in /proc/net/tcp of a socket that accepts connections."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -33,7 +37,7 @@ def start_on_free_ports(
     ports are tried.
     """
     said = ""
-    for _ in range(TRIES):
+    for _ in range(MAX_STARTS):
         ports = free_ports(count)
         with tempfile.TemporaryFile() as log:
             process = subprocess.Popen(command(ports), env=env, stdout=log, stderr=log)
@@ -48,12 +52,24 @@ def start_on_free_ports(
 
 def _listens(process: subprocess.Popen[bytes], ports: list[int]) -> bool:
     deadline = time.monotonic() + START_SECONDS
-    missing = list(ports)
-    while missing and process.poll() is None and time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", missing[0]), timeout=5).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            missing.pop(0)
-    return not missing and process.poll() is None
+    while process.poll() is None and time.monotonic() < deadline:
+        if set(ports) <= listening_ports(process.pid):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def listening_ports(pid: int) -> set[int]:
+    """Return the TCP ports on which a process itself listens."""
+    ports_of = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == LISTENING:
+                ports_of[f"socket:[{words[9]}]"] = int(words[1].rpartition(":")[2], 16)
+    found = set()
+    with suppress(FileNotFoundError):  # the process ended
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                found.add(str(file.readlink()))
+    return {port for name, port in ports_of.items() if name in found}

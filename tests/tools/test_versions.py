@@ -1,4 +1,4 @@
-"""The tool that runs a target on each Python version, with a `make` that only writes down what it was asked."""
+"""tools/versions.py with a stub `make` that prints its arguments."""
 
 import os
 import re

