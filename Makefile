@@ -31,7 +31,7 @@ check: lint types imports fast ## lint, types, import rules and the fast tests: 
 
 test: lint types imports unit ## lint, types, import rules and all tests; leaves .reports/junit.xml
 
-campaign: $(STAMPS)/test ## the long campaigns (hundreds of killed processes, long outages) at their full size; about an hour
+campaign: $(STAMPS)/test ## the long campaigns (hundreds of killed processes, long outages) at their full size
 	@mkdir -p .reports
 	@$(PYTEST) --campaign --timeout=3600 --junit-xml=.reports/campaign.xml
 
