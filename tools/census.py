@@ -117,6 +117,8 @@ def read_modules(root: Path) -> list[Module]:
     """All modules of the packages below a folder such as `src`."""
     if not root.is_dir():
         raise CensusError(f"{root} is not a folder: give the folder of the packages, such as --root src")
+    if (root / "pyproject.toml").exists():
+        raise CensusError(f"{root} is a whole checkout: give the folder of its packages, --root {root / 'src'}")
     found = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts

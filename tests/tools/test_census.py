@@ -125,6 +125,7 @@ def test_the_table_has_a_row_for_each_room_and_the_lists_below_it(census, tree, 
     ("arguments", "why"),
     [
         (["--root", "no/such/folder"], "no/such/folder is not a folder"),
+        (["--root", str(Path(__file__).parents[2])], "is a whole checkout: give the folder of its packages"),
         (["--root", str(Path(__file__).parents[2] / "requirements")], "holds no Python packages"),
         (["--lists", "beauty"], "there is no figure 'beauty'"),
     ],
