@@ -12,6 +12,7 @@ import ast
 import io
 import json
 import re
+import signal
 import sys
 import tokenize
 from collections import Counter, defaultdict
@@ -359,4 +360,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends the tool without a stack
     sys.exit(main())

@@ -248,6 +248,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name, folder = given.record
         print(json.dumps(record(name, src, Path(folder))))
         return 0
+    if not (src / PACKAGE).is_dir():
+        parser.error(f"{given.src} holds no package {PACKAGE}: give the folder of the package, such as --src src")
+    if not (src / PACKAGE / given.core).is_dir():
+        parser.error(f"there is no folder {given.core!r} in {src / PACKAGE}")
     unknown = [name for name in given.walks if name not in WALKS]
     if unknown:
         parser.error(f"there is no walk {unknown[0]!r}: choose from {', '.join(WALKS)}")
