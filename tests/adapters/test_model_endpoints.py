@@ -245,7 +245,7 @@ def test_who_is_asked_while_it_is_closed_fails_for_now(flaky_http, provider, str
     async def main():
         model = MAKERS[provider](flaky_http, stream=stream)
         waiting = asyncio.create_task(model.ask(Prompt.of("?"), timeout=2.0))
-        await asyncio.to_thread(flaky_http.wait_for_requests, 1)
+        await asyncio.to_thread(flaky_http.wait_for_requests, 1, within=60)
         await model.close()
         try:
             return await waiting

@@ -144,7 +144,7 @@ def test_a_name_that_does_not_exist_ends_in_a_resolver_error(fail, chain_of, lib
 @pytest.mark.parametrize("library", CLIENTS)
 def test_a_post_that_timed_out_had_arrived_whole(stage, fail, library):
     fail(f"{library}: read timeout of a POST")
-    (request,) = stage.web().wait_for_requests(1)
+    (request,) = stage.web().wait_for_requests(1, within=60)
     assert request.json() == {"note": "a body worth losing"}
 
 

@@ -158,7 +158,7 @@ def test_a_client_that_gives_up_can_be_waited_for(upstream):
     upstream.always(Stall())
     with socket.create_connection(("127.0.0.1", upstream.port)) as connection:
         connection.sendall(b"GET /left HTTP/1.1\r\n\r\n")
-    assert upstream.wait_for_requests(1)[0].path == "/left"
+    assert upstream.wait_for_requests(1, within=60)[0].path == "/left"
     with pytest.raises(TimeoutError, match="1 of 2 requests"):
         upstream.wait_for_requests(2, within=0.01)
 

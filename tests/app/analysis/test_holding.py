@@ -70,7 +70,7 @@ def test_who_waits_for_another_try_leaves_no_more_than_a_lease_behind(store_url,
             asking = asyncio.create_task(analysis.analyze("a"))
             rows = []
             while not rows or rows[0].last_error_at is None:
-                await asyncio.to_thread(flaky_http.wait_for_requests, 1)
+                await asyncio.to_thread(flaky_http.wait_for_requests, 1, within=60)
                 rows = await app.journal.store.analyses(["a"])
             asking.cancel()
             await model.close()

@@ -161,7 +161,7 @@ def _waits() -> Iterator[Case]:
 
 def _rest() -> Iterator[Case]:
     yield retry(
-        "anthropic", "anthropic APITimeoutError", lambda lab: ask(lab.http.broken("silent"), timeout=0.05), NETWORK,
+        "anthropic", "anthropic APITimeoutError", lambda lab: ask(lab.http.broken("silent"), timeout=1.0), NETWORK,
         "LLM-2.2", error_class="NETWORK_TIMEOUT",
     )  # fmt: skip
     yield retry(

@@ -244,13 +244,13 @@ def _streams() -> Iterator[Case]:
 
 def _transport() -> Iterator[Case]:
     yield retry(
-        "openai", "openai APITimeoutError", lambda lab: ask(lab.http.broken("silent"), timeout=0.05), NETWORK, "LLM-2.2",
+        "openai", "openai APITimeoutError", lambda lab: ask(lab.http.broken("silent"), timeout=1.0), NETWORK, "LLM-2.2",
         error_class="NETWORK_TIMEOUT",
     )  # fmt: skip
     yield retry(
         "openai",
         "openai awaited APITimeoutError",
-        lambda lab: ask_async(lab.http.broken("silent"), timeout=0.05),
+        lambda lab: ask_async(lab.http.broken("silent"), timeout=1.0),
         NETWORK,
         "LLM-2.2",
     )
