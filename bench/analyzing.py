@@ -46,7 +46,7 @@ SELECT 'other-' || number || '.example/items/N', 'q', 'analyzed', {answer}, {now
 
 
 def fill_statement(dialect: Dialect, more: int) -> str:
-    """What adds so many signatures."""
+    """Return the SQL that inserts so many signatures."""
     if dialect is Dialect.POSTGRESQL:
         numbers = f"generate_series(1, {more}) AS number"
         return FILL.format(answer="""convert_to('{"kind": "x"}', 'UTF8')""", now="now()", numbers=numbers)

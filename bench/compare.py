@@ -209,7 +209,7 @@ def compare(repository: Path, base: str, wanted: Sequence[str], plan: SamplingPl
 
 
 def main(arguments: Sequence[str] | None = None, repository: Path = ROOT) -> int:
-    """Read the command line. Return 0 if nothing became slower, 1 if something did, 2 if nothing was compared, 3 if undecided."""
+    """Return 0 if nothing became slower, 1 if something did, 2 if nothing was compared, 3 if undecided."""
     standard = SamplingPlan()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("base", help="the commit that the working tree is compared with")

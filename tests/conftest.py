@@ -39,8 +39,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and disk_usage(MEMORY).free > MIN_FREE_BYTES:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
-# A shell that starts a run in the background with `nohup ... &` makes it ignore SIGINT. Children inherit that, and tests
-# send SIGINT to children.
+# A shell that starts a run in the background with `nohup ... &` makes it ignore SIGINT. Children inherit
+# that, and tests send SIGINT to children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -54,7 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the size of the run before modules of tests are imported, and keep pytest-xdist from sorting a random order."""
+    """Set the size of the run before tests are imported. Keep pytest-xdist from sorting a random order."""
     if config.getoption("shuffle") and hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
     effort.CAMPAIGN = config.getoption("campaign")
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select tests by campaign, shuffle them, and write each `@pytest.mark.spec(...)` id as a property `spec`."""
+    """Select the tests of this run, shuffle them, and write the ids of `spec` marks as properties."""
     for item in items:
         for mark in item.iter_markers("spec"):
             item.user_properties.extend(("spec", spec_id) for spec_id in mark.args)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Run a target of the Makefile on each Python version that pyproject.toml claims and that is found on this machine.
+"""Run a target of the Makefile on each Python that pyproject.toml claims and that is found on this machine.
 
-Looks for `pythonX.Y` on PATH and in pyenv's folder. Exits 1 if the target fails on one version, or no version is found.
+Looks for `pythonX.Y` on PATH and in pyenv's folder. Exits 1 if the target fails on a version, or if no
+version is found.
 """
 
 import argparse

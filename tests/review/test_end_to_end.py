@@ -1,4 +1,4 @@
-"""The whole of it: ten commits (twenty in a campaign), the embedded model, a real mail server, trouble on purpose, and workers that are killed."""
+"""Ten commits (twenty in a campaign), the embedded model, a real mail server, failures, killed workers."""
 
 import asyncio
 import os

@@ -10,5 +10,6 @@ from reprieve.faces.cli import main
 
 __all__ = ["main"]
 
-# Typer builds all commands anew for each call of `main`: 70 ms, which a process pays once, and a file of tests a hundred times.
+# Typer builds all commands anew for each call of `main`, which takes 70 ms. A file of tests calls it a
+# hundred times.
 typer.main.get_command = cache(typer.main.get_command)

@@ -1,6 +1,6 @@
 """Databases on one PostgreSQL server: made from a template with our tables, emptied and used again.
 
-On a small server a new database costs 80 ms of processor time, TRUNCATE of all tables 35 ms, and DELETE less than 1 ms.
+A new database costs 80 ms of processor time, TRUNCATE of all tables 35 ms, and DELETE less than 1 ms.
 """
 
 from __future__ import annotations

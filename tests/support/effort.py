@@ -22,8 +22,8 @@ FAST = (
     "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/",
     "tests/faces/test_cli_classify", "tests/faces/test_cli_rendering", "tests/faces/test_cli_output", "tests/faces/test_cli_submit",
 )  # fmt: skip
-"""Where the tests of `make check` are: core, retry, pipelines, the parsing of commands, the store on SQLite, the rules of
-the repository."""
+"""Where the tests of `make check` are: core, retry, pipelines, the parsing of commands, the store on SQLite,
+the rules of the repository."""
 SLOW = (
     "tests/house/test_distributions", "tests/adapters/store/test_model", "tests/app/test_blocking", "tests/app/test_items",
     "tests/app/test_operations", "tests/app/test_supervisor",
@@ -39,5 +39,5 @@ def is_fast(item: pytest.Item) -> bool:
 
 
 def is_selected(item: pytest.Item) -> bool:
-    """Return whether a test belongs to this run: to `make test` each does, to a campaign those marked `campaign`."""
+    """Return whether a test belongs to this run. A campaign has only the tests marked `campaign`."""
     return not CAMPAIGN or item.get_closest_marker("campaign") is not None

@@ -22,7 +22,7 @@ _LIST = Path(__file__).parents[2] / "requirements/debian.txt"
 
 
 def require(program: str) -> str:
-    """Return the path of a program. Skip the test if it is not installed, or fail it in a run with `--require=all`."""
+    """Return the path of a program. Without it, skip the test, or fail it if `--require=all` is given."""
     path = shutil.which(program)
     if path is not None:
         return path

@@ -1,4 +1,4 @@
-"""The order of tests, and which test process runs which: tests that wait overlap with tests that use the processor."""
+"""The order of tests, and which test process runs which: waiting tests overlap with computing ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ WAITING = (
     "tests/review/test_end_to_end.py",
     "tests/bench/test_bench.py",
 )
-"""Where each test starts processes of its own and waits for them: the tests of a file need not stay together."""
+"""Where each test starts processes of its own and waits for them. Tests of these files run one by one."""
 
 
 class OverlapScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the library is not typed
     """Give half of the test processes the tests that wait first, and the other half the rest first.
 
-    A file is one unit of work, since the fixtures of its module are expensive. A test that waits is a unit of its own.
+    A file is one unit of work, since the fixtures of its module are expensive. A test that waits is a unit
+    of its own.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -39,7 +40,7 @@ class OverlapScheduling(LoadScopeScheduling):  # type: ignore[misc]  # the libra
 
 
 def shuffled(items: list[pytest.Item], seed: str | None) -> list[pytest.Item]:
-    """Return the tests in an order drawn from the seed. Modules stay together, since their fixtures are expensive."""
+    """Return the tests in an order drawn from the seed. Modules stay together."""
     if seed is None:
         return items
     random = Random(seed)

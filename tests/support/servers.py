@@ -33,8 +33,8 @@ def start_on_free_ports(
 ) -> tuple[subprocess.Popen[bytes], list[int]]:
     """Start a server and wait until it listens on all its ports.
 
-    A second test run on the machine can take a port between the choice and the start. The server then ends, and other
-    ports are tried.
+    A second test run on the machine can take a port between the choice and the start. Then the server is
+    started on other ports.
     """
     said = ""
     for _ in range(MAX_STARTS):

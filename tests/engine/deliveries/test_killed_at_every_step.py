@@ -61,7 +61,7 @@ AS_A_SWEEP = {
 STATUS = {
     "claimed": {None}, "preparing": {None, "pending"}, "preparing unsaid": {"pending"}, "prepared": {"pending"},
     "beginning": {"pending", "sending"}, "ending": {"sending", "sent"}, "ending unsaid": {"sent"}, "ended": {"sent"},
-    # A slow machine makes a provider too slow to answer. The sweep holds such a delivery where it cannot ask the provider.
+    # On a slow machine a provider may answer too late. The sweep holds a delivery whose provider cannot be asked.
     "failing": {"sending", "pending", "uncertain", "held"}, "failing unsaid": {"pending", "uncertain", "held"},
     "failed": {"pending", "uncertain", "held"},
     **{step: {"sending", "uncertain", "reconciling", "pending", "sent"} for step in AS_A_SWEEP},

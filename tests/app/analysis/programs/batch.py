@@ -1,4 +1,4 @@
-"""A batch of signatures, in a process that may be killed: URL of the database, of the provider, how many, and the lease."""
+"""A batch of signatures, in a process that may be killed: URLs of database and provider, how many, lease."""
 
 import asyncio
 import sys
