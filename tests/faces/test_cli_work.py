@@ -9,6 +9,18 @@ from pathlib import Path
 
 import pytest
 
+NAPS = """
+import asyncio, pathlib, reprieve
+
+slow = reprieve.Pipeline("slow")
+
+@slow.stage
+async def nap(job: reprieve.Job[dict]) -> int:
+    while not pathlib.Path("enough").exists():
+        await asyncio.sleep(0.05)
+    return 1
+"""
+
 
 def reprieve(*arguments, **options):
     return subprocess.Popen(
@@ -58,12 +70,12 @@ def test_a_worker_works_until_nothing_is_left(command):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_is_told_to_stop_ends_what_it_does_and_leaves(command, tmp_path, number):
-    slow = "import asyncio, reprieve\nslow = reprieve.Pipeline('slow')\n@slow.stage\nasync def nap(job: reprieve.Job[dict]) -> int:\n    await asyncio.sleep(1)\n    return 1\n"
-    (tmp_path / "naps.py").write_text(slow)
+    (tmp_path / "naps.py").write_text(NAPS)
     command("submit", "slow", "{}", "--app", "naps")
     worker = reprieve("work", "--app", "naps")
     until(lambda: command("jobs", "show", 1, "--json").json["status"] == "in_progress")
     worker.send_signal(number)
+    (tmp_path / "enough").touch()
     code, _, err = ended(worker)
     assert code == 0
     assert err.endswith("reprieve.worker: stopped; jobs that were handed back: 0\n")

@@ -62,8 +62,8 @@ def _listens(process: subprocess.Popen[bytes], ports: list[int]) -> bool:
 def listening_ports(pid: int) -> set[int]:
     """Return the TCP ports on which a process itself listens."""
     ports_of = {}
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+    for table in Path("/proc/net").glob("tcp*"):
+        for line in table.read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == LISTENING:
                 ports_of[f"socket:[{words[9]}]"] = int(words[1].rpartition(":")[2], 16)
