@@ -17,7 +17,7 @@ from reprieve.core.redact import scan
 LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"])
 MODULES = (
     "argparse", "ast", "asyncio/base_events", "asyncio/events", "asyncio/sslproto", "concurrent/futures/_base", "configparser", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions",
-    "functools", "http/client", "http/server", "inspect", "json/decoder", "logging/__init__", "logging/config", "multiprocessing/managers", "pathlib", "pdb", "pickle", "queue", "random", "selectors", "shutil", "socket",
+    "functools", "http/client", "http/server", "inspect", "json/decoder", "logging/__init__", "logging/config", "multiprocessing/managers", "platform", "pdb", "pickle", "queue", "random", "selectors", "shutil", "socket",
     "sqlite3/dump", "ssl", "statistics", "subprocess", "tarfile", "tempfile", "threading", "traceback", "typing", "unittest/case", "unittest/mock", "uuid", "weakref", "xml/dom/minidom", "zipapp",
 )  # fmt: skip
 
