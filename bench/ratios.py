@@ -19,10 +19,10 @@ MAX_WIDTH: Final = 0.06
 MARGIN: Final = 0.02
 """The whole interval must be this far from 1 before a figure counts as slower or faster.
 
-An interval of 6 points reaches 3 points to each side. A slowdown of 8 % then clears the margin by another 3
-points, which is about two standard errors: it is found in about 97 of 100 comparisons. Equal checkouts
-cross the margin only with an error of 5 points, which is more than three standard errors: less than one figure in a
-thousand.
+An interval of 6 points reaches 3 points to each side. A slowdown of 8 % then clears the margin by another
+3 points, which is about two standard errors: it is found in about 97 of 100 comparisons. Equal checkouts
+cross the margin only with an error of 5 points, which is more than three standard errors: less than one
+figure in a thousand.
 """
 
 
