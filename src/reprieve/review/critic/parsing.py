@@ -1,0 +1,114 @@
+"""Parses files of strangers in a child process: a file that takes too long or too much is given up, not the review."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+MAX_BYTES: Final = 1_000_000
+"""Larger files are not parsed."""
+TIMEOUT_SECONDS: Final = 2.0
+"""For one file, the start of the child left out."""
+_START_SECONDS: Final = 10.0
+_MAX_ANSWER_BYTES: Final = 32 << 20
+_CHILD: Final = Path(__file__).with_name("parser_child.py")
+_KINDS: Final = {
+    ".py": "python", ".pyi": "python", ".json": "json", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml",
+    ".jsonc": "json-with-comments", ".code-workspace": "json-with-comments",
+}  # fmt: skip
+_WITH_COMMENTS: Final = ("tsconfig", "jsconfig", ".eslintrc", "devcontainer", "settings", "launch", "tasks", "extensions")
+"""JSON files by these names may hold comments, as their readers allow."""
+
+
+def kind_of(path: str) -> str | None:
+    """How a file is parsed, by its path; None: it is not."""
+    pure = PurePosixPath(path)
+    kind = _KINDS.get(pure.suffix.lower())
+    if kind == "json" and (pure.name.startswith(_WITH_COMMENTS) or ".vscode" in pure.parts):
+        return "json-with-comments"
+    return None if kind == "yaml" and _yaml_folder() is None else kind
+
+
+class ParserChild:
+    """The child, started when it is first needed; one file at a time."""
+
+    def __init__(self, *, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._timeout = timeout
+        self._process: subprocess.Popen[bytes] | None = None
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def parse(self, kind: str, text: str) -> dict[str, Any]:
+        """The child's answer; `{"error": None, "gave_up": why}` for a text that is too large or takes too long."""
+        if len(text) > MAX_BYTES:
+            return {"error": None, "gave_up": "it is larger than 1 MB"}
+        started = self._process is None
+        process = self._started()
+        assert process.stdin is not None  # noqa: S101 - it is piped
+        try:
+            process.stdin.write(json.dumps([kind, text]).encode() + b"\n")
+            process.stdin.flush()
+            line = self._line(process, self._timeout + (_START_SECONDS if started else 0.0))
+        except (OSError, TimeoutError) as error:
+            self.close()
+            why = "parsing it took too long" if isinstance(error, TimeoutError) else "the parser ended"
+            return {"error": None, "gave_up": why}
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the child."""
+        process, self._process, self._rest = self._process, None, b""
+        if process is not None:
+            process.kill()
+            with contextlib.suppress(OSError):
+                process.communicate()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            command = [sys.executable, "-I", "-S", str(_CHILD), _yaml_folder() or ""]
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={}
+            )
+        return self._process
+
+    def _line(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
+        assert process.stdout is not None  # noqa: S101 - it is piped
+        until = time.monotonic() + seconds
+        chunks = [self._rest]
+        while b"\n" not in chunks[-1]:
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            chunk = os.read(process.stdout.fileno(), 1 << 16)
+            if not chunk or sum(map(len, chunks)) > _MAX_ANSWER_BYTES:
+                raise BrokenPipeError
+            chunks.append(chunk)
+        line, _, self._rest = b"".join(chunks).partition(b"\n")
+        return line
+
+
+@cache
+def _yaml_folder() -> str | None:
+    """The folder that PyYAML is in; None where it is not installed."""
+    found = importlib.util.find_spec("yaml")
+    return None if found is None or found.origin is None else str(Path(found.origin).parents[1])

@@ -1,0 +1,54 @@
+"""What a rule and a check are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reprieve.review.critic.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from reprieve.review.critic.change_set import ChangeSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticRule:
+    """One kind of fault: its stable id, how severe it is, and what people are told."""
+
+    id: str
+    severity: Severity
+    suffixes: tuple[str, ...] = ()
+    """The files that it reads, such as `.py`; empty: every file."""
+    finds: str
+    """What it finds, for the documentation; a clause without a full stop."""
+    advice: str
+    """Why it matters and what to do: one sentence, with `{names}` for values of the finding."""
+    code: str = ""
+    """The code of the linter that finds it, as people know it from `noqa` comments."""
+
+    def reads(self, suffix: str) -> bool:
+        """Whether it reads files with this suffix."""
+        return not self.suffixes or suffix in self.suffixes
+
+    def at(self, file: str, line: int, *, severity: Severity | None = None, **values: object) -> Finding:
+        """Build a finding of this rule; the quoted line is added by the critic."""
+        return Finding(
+            rule=self.id,
+            code=self.code,
+            file=file,
+            line=line,
+            comment=self.advice.format(**values) if values else self.advice,
+            severity=severity or self.severity,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticCheck:
+    """A function that yields the findings of some rules."""
+
+    rules: tuple[CriticRule, ...]
+    run: Callable[[ChangeSet], Iterable[Finding]]
+    needs_tree: bool = False
+    """Whether it reads files that the change did not touch: left out where only a patch is known."""
