@@ -29,13 +29,13 @@ def describe_change(change: ChangeSet) -> str:
     added = sum(len(each.added) for each in change.files)
     removed = sum(len(each.removed) for each in change.files)
     kinds = [
-        text
+        f"{number} {text}"
         for number, text in (
             (sum(each.is_new for each in change.files), "new"),
             (sum(each.is_deleted for each in change.files), "deleted"),
             (sum(bool(each.old_path) and each.old_path != each.path for each in change.files), "renamed"),
         )
-        if number and (text := f"{number} {text}")
+        if number
     ]
     which = f" ({', '.join(kinds)})" if kinds else ""
     languages = _most_common(_LANGUAGES.get(each.suffix, "") for each in change.files)
