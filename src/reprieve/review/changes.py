@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
@@ -50,7 +51,9 @@ class Change:
     patch: str = ""
     title: str = ""
     recipients: tuple[str, ...] = ()
-    """Who is told whatever the settings say."""
+    """Those named with the change, who get the review beside the recipients of the settings."""
+    notifies: bool = True
+    """Whether the review is sent at all; never that of a work tree or an index."""
 
     def __post_init__(self) -> None:
         """Refuse what git or an API could take for something else: anybody who can submit writes payloads."""
@@ -59,18 +62,30 @@ class Change:
 
     @property
     def content(self) -> str:
-        """A digest of what is reviewed: the same content is the same version."""
+        """A digest of what is reviewed and for whom: the same content is the same version."""
         whole = f"{self.kind}\0{self.base}\0{self.head}\0{self.patch}"
+        if self.notifies:
+            whole += f"\0{' '.join(sorted(self.recipients))}"
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 async def submit(
-    app: reprieve.App, pipeline: reprieve.Pipeline, change: Change, *, version: int | None = None
+    app: reprieve.App,
+    pipeline: reprieve.Pipeline,
+    change: Change,
+    *,
+    version: int | None = None,
+    again: bool = False,
 ) -> reprieve.Submission:
-    """One job for a version: the same content is the same version, and new content the next one, unless one is given."""
+    """One job for a version: the same content is the same version, and new content the next one, unless one is given.
+
+    `again` makes a next version of the same content.
+    """
     changelist_id = change.changelist_id
     settled: int | Literal["next"] = "next" if version is None else version
     mark = f"#{change.content}" if version is None else f"@{version}"
+    if again:
+        mark = f"{mark}+{secrets.token_hex(8)}"
     return await app.submit(
         pipeline,
         change,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import reprieve
 from reprieve.models import Prompt, model_at
 from reprieve.review.git import Git, repository_at
-from reprieve.review.parts import parts_of
+from reprieve.review.parts import address_of, parts_of
 from reprieve.review.pipeline import make
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def look(settings: Settings, *, ask: bool = False) -> AsyncIterator[Check]
         ),
         "model": (
             lambda: _model(settings, ask=ask),
-            _LOCAL if settings.model.name.partition(":")[0] == "local" else _REMOTE,
+            _LOCAL if settings.model.name == "local" else _REMOTE,
         ),
         "mail": (
             lambda: _mail(settings),
@@ -69,11 +69,11 @@ async def look(settings: Settings, *, ask: bool = False) -> AsyncIterator[Check]
 
 
 async def _git(settings: Settings) -> str:
-    return await Git(settings.folder / "mirrors").version()
+    return await Git(settings.state / "mirrors").version()
 
 
 async def _repository(settings: Settings) -> str:
-    git, repository = Git(settings.folder / "mirrors", trusted=settings.trusted), repository_at(settings.repository)
+    git, repository = Git(settings.state / "mirrors", trusted=settings.trusted), repository_at(settings.repository)
     if repository.remote:
         return f"{repository.shown}, which is asked when it is needed"
     head = await git.commit(await git.folder_of(repository), "HEAD")
@@ -89,7 +89,9 @@ async def _database(settings: Settings) -> str:
 
 
 async def _model(settings: Settings, *, ask: bool) -> str:
-    model = model_at(settings.model.name)
+    if settings.model.name is None:
+        return "none: the rules review"
+    model = model_at(address_of(settings.model.name))
     try:
         if not ask:
             return f"{model.name}; --ask has it answer something"
@@ -111,7 +113,7 @@ async def _pipeline(settings: Settings) -> str:
 async def _mail(settings: Settings) -> str:
     mail = settings.mail
     if mail.host is None:
-        await asyncio.to_thread(_try_to_write, mail.folder)
+        await asyncio.to_thread(_try_to_write, mail.folder or settings.state / "mail")
         return f"into the folder {mail.folder}"
     async with asyncio.timeout(10):
         _, writer = await asyncio.open_connection(mail.host, mail.port)

@@ -48,6 +48,9 @@ class FileDiff:
     """First and last line of each hunk in the new file: what a finding may point at."""
     added: int
     removed: int
+    old_path: str = ""
+    """In the old version; empty for a new file."""
+    is_deleted: bool = False
 
     def covers(self, line: int) -> bool:
         """Whether the diff shows this line."""
@@ -114,7 +117,10 @@ def parse(text: str, *, attributes: str = "", limits: Limits = Limits()) -> Pars
 
 def path_of(file: PatchedFile) -> str:
     """Its path, also where git wrote it in quotes."""
-    name = file.target_file if file.target_file and file.target_file != "/dev/null" else file.source_file
+    return _path_in(file.target_file if file.target_file and file.target_file != "/dev/null" else file.source_file)
+
+
+def _path_in(name: str) -> str:
     if name.startswith('"') and name.endswith('"'):
         name = _ESCAPE.sub(_unescaped, name[1:-1].encode()).decode("utf-8", "replace")
     return name[2:] if name.startswith(("a/", "b/")) else name
@@ -160,4 +166,12 @@ def _file(file: PatchedFile, path: str) -> FileDiff:
         (hunk.target_start, hunk.target_start + hunk.target_length - 1) for hunk in file if hunk.target_length > 0
     )
     text = "".join(str(hunk) for hunk in file)
-    return FileDiff(path=path, text=text, spans=spans, added=file.added, removed=file.removed)
+    return FileDiff(
+        path=path,
+        text=text,
+        spans=spans,
+        added=file.added,
+        removed=file.removed,
+        old_path="" if file.is_added_file else _path_in(file.source_file),
+        is_deleted=file.is_removed_file,
+    )

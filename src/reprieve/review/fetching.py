@@ -12,7 +12,7 @@ from reprieve.review import owners
 from reprieve.review.changes import Change, Kind
 from reprieve.review.diffs import NOTHING, FileDiff, LeftOut, Limits, is_generated, lines_of, parse
 from reprieve.review.git import EMPTY_TREES, repository_at
-from reprieve.review.recipients import recipients_of
+from reprieve.review.recipients import Recipients, recipients_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,9 +91,10 @@ class Fetcher:
             concerned += await asyncio.to_thread(lambda: owners.owners_of_all(paths, owners.parse(found.owners)))
         if self.concern.authors:
             concerned += found.authors
-        people = recipients_of(
-            (*self.concern.recipients, *change.recipients), concerned, people=self.concern.people, routes=self.routes
-        )
+        people = Recipients(told=())
+        if change.notifies:
+            named = (*self.concern.recipients, *change.recipients)
+            people = recipients_of(named, concerned, people=self.concern.people, routes=self.routes)
         return Diff(
             title=change.title or change.changelist_id, files=parsed.files, left_out=found.left_out + parsed.left_out,
             recipients=people.told, unknown=people.unknown,
@@ -156,7 +157,12 @@ class Fetcher:
     async def _authors(self, folder: Path, change: Change) -> tuple[str, ...]:
         if not self.concern.authors:
             return ()
-        base_is_commit = (await self.git.ask(folder, "cat-file", "-t", change.base)).strip() == b"commit"
+        kinds = await self.git.ask(
+            folder, "cat-file", "--batch-check", given=f"{change.base}\n{change.head}\n".encode()
+        )
+        base_is_commit, head_is_commit = (b" commit " in row for row in kinds.splitlines())
+        if not head_is_commit:  # a work tree or an index has no authors yet
+            return ()
         span = (f"{change.base}..{change.head}",) if base_is_commit else (change.head,)
         said = await self.git.ask(
             folder,

@@ -60,6 +60,8 @@ _SECRET: Final = 6
 """Passwords that are shorter would be found in every other text."""
 _MOST_SAID: Final = 65_536
 _GRACE: Final = 5.0
+_NOTHING_FOUND: Final = frozenset({"config", "grep"})
+"""Commands that end with 1 where they found nothing."""
 _LINK: Final = "120000"
 """The mode of a symbolic link."""
 _GONE: Final = re.compile(
@@ -140,9 +142,17 @@ class Git:
     """Asks the git program about repositories; those that are elsewhere are mirrored below a folder of ours."""
 
     def __init__(
-        self, mirrors: Path, *, seconds: float = 120.0, program: str = "git", trusted: Iterable[str] = ()
+        self,
+        mirrors: Path,
+        *,
+        objects: Path | None = None,
+        seconds: float = 120.0,
+        program: str = "git",
+        trusted: Iterable[str] = (),
     ) -> None:
+        """Keep mirrors in `mirrors`; `objects` holds what was written of work trees, beside the repository's own objects."""
         self._mirrors, self._seconds, self._program = mirrors, seconds, program
+        self.objects = objects
         self._trusted = [word for folder in trusted for word in ("-c", f"safe.directory={folder}")]
         self._turns: dict[str, asyncio.Lock] = {}
 
@@ -190,9 +200,19 @@ class Git:
         )
         return b" missing" not in said
 
-    async def ask(self, folder: Path, *arguments: str, most: int = 1 << 20, given: bytes = b"") -> bytes:
+    async def ask(
+        self,
+        folder: Path,
+        *arguments: str,
+        most: int = 1 << 20,
+        given: bytes = b"",
+        options: tuple[str, ...] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> bytes:
         """What a command says about a repository; `Permanent` where it says more than `most` bytes."""
-        return await self._run(["-C", str(folder), *self._trusted], *arguments, most=most, given=given)
+        return await self._run(
+            ["-C", str(folder), *self._trusted, *options], *arguments, most=most, given=given, extra=extra
+        )
 
     async def whole(self, folder: Path, repository: Repository) -> Repository:
         """The repository that a folder is in, the same for all of its folders and work trees."""
@@ -243,7 +263,10 @@ class Git:
         extra: Mapping[str, str] | None = None,
     ) -> bytes:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        environment |= _ENVIRONMENT | dict(extra or {})
+        environment |= _ENVIRONMENT
+        if self.objects is not None and self.objects.is_dir():
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(self.objects)
+        environment |= dict(extra or {})
         try:
             process = await asyncio.create_subprocess_exec(
                 self._program, *_OPTIONS, *options, *arguments, env=environment, stdin=asyncio.subprocess.PIPE,
@@ -263,7 +286,7 @@ class Git:
             await _end(process)
         if len(said) > most:
             raise Permanent(f"git {arguments[0]} says more than {most} bytes", error_class="PAYLOAD_TOO_LARGE")
-        if code:
+        if code and not (code == 1 and arguments[0] in _NOTHING_FOUND):
             raise _failure(arguments[0], code, complaint.decode("utf-8", "replace"))
         return said
 

@@ -6,13 +6,14 @@ import unicodedata
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from reprieve.review.asking import Severity
+from reprieve.review.critic.findings import Severity
 from reprieve.senders import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from reprieve.review.asking import Finding, Review
+    from reprieve.review.critic.findings import Finding
+    from reprieve.review.critic.review import Report
     from reprieve.review.fetching import Diff
 
 _COLOURS: Final = {
@@ -23,16 +24,15 @@ _COLOURS: Final = {
 }
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Kinds of signs that nobody sees, some of which turn what is read around."""
-_LOCAL: Final = "local:"
 
 
-def messages_of(changelist_id: str, version: int, diff: Diff, review: Review) -> list[Message]:
+def messages_of(changelist_id: str, version: int, diff: Diff, review: Report) -> list[Message]:
     """The same for every recipient."""
     subject = f"Review of {clean(diff.title)}: {_verdict(review)}"
     text, page = _text(changelist_id, version, diff, review), _html(changelist_id, version, diff, review)
     data = {
         "changelist_id": changelist_id, "review_version": version, "title": diff.title, "severity": review.severity.value, "summary": review.summary,
-        "findings": [finding.model_dump() for finding in review.findings], "dropped": review.dropped, "model": review.model,
+        "findings": [finding.model_dump() for finding in review.findings], "dropped": review.dropped, "scope": review.scope, "made_by": list(review.made_by),
     }  # fmt: skip
     return [Message(recipient=who, subject=subject, text=text, html=page, data=data) for who in diff.recipients]
 
@@ -45,13 +45,13 @@ def clean(text: str, *, lines: bool = False) -> str:
     return kept.strip() if lines else " ".join(kept.split())
 
 
-def _verdict(review: Review) -> str:
+def _verdict(review: Report) -> str:
     number = len(review.findings)
     findings = "no findings" if not number else "1 finding" if number == 1 else f"{number} findings"
     return findings if review.severity is Severity.NONE else f"{findings}, {review.severity}"
 
 
-def _text(changelist_id: str, version: int, diff: Diff, review: Review) -> str:
+def _text(changelist_id: str, version: int, diff: Diff, review: Report) -> str:
     blocks = [
         f"{clean(diff.title)}\n{clean(changelist_id)}, version {version}: {_verdict(review)}",
         clean(review.summary, lines=True),
@@ -60,7 +60,7 @@ def _text(changelist_id: str, version: int, diff: Diff, review: Review) -> str:
     return "\n\n".join([*blocks, "-- \n" + "\n".join(_notes(diff, review))]) + "\n"
 
 
-def _html(changelist_id: str, version: int, diff: Diff, review: Review) -> str:
+def _html(changelist_id: str, version: int, diff: Diff, review: Report) -> str:
     colour = _COLOURS[review.severity]
     summary = "<br>".join(escape(line) for line in clean(review.summary, lines=True).split("\n"))
     notes = "<br>".join(escape(note) for note in _notes(diff, review))
@@ -81,15 +81,9 @@ def _rows(findings: Iterable[Finding]) -> str:
     return f"<dl>{rows}</dl>" if rows else ""
 
 
-def _notes(diff: Diff, review: Review) -> Iterable[str]:
+def _notes(diff: Diff, review: Report) -> Iterable[str]:
     """How it came about, honestly."""
-    files = f"{len(diff.files)} file{'' if len(diff.files) == 1 else 's'}"
-    if not review.model:
-        yield f"Written by a person about {files}."
-    else:
-        yield f"Written by {clean(review.model)} about {files}, and checked by nobody."
-    if review.model.startswith(_LOCAL):
-        yield "A model this small is there to try the pipeline; set a real one for reviews that are worth reading."
+    yield from (clean(each) for each in review.made_by)
     left = diff.left_out
     if left.total:
         yield (

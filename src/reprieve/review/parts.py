@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve import UsageError
 from reprieve.models import model_at
-from reprieve.review.asking import Critic, Words
+from reprieve.review.critic.critic import Critic, FactsCritic
+from reprieve.review.critic.model import ModelCritic, Words
 from reprieve.review.diffs import Limits
 from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git
 from reprieve.review.github import Hub
 from reprieve.review.recipients import recipients_of
+from reprieve.review.settings import EMBEDDED
 from reprieve.senders import Maildir
 
 if TYPE_CHECKING:
@@ -23,17 +26,10 @@ if TYPE_CHECKING:
     from reprieve.review.settings import MailSettings, Settings
     from reprieve.senders import Sender
 
-_SMALL: Final = Words(
-    part_characters=1_500,
-    answer_tokens=240,
-    characters=100,
-    path_characters=60,
-    findings=1,
-    tells_schema=False,  # llama.cpp holds it to its form
-    temperature=0.0,
-    at_once=2,
-)
-"""For the embedded model, which is asked to try the pipeline."""
+_TOY: Final = Words(
+    part_characters=1_500, answer_tokens=80, characters=100, tells_schema=False, temperature=0.0, at_once=1, is_toy=True
+)  # fmt: skip
+"""For the embedded model, which shows what the pipeline does with the answers of a model, and no more."""
 
 _CHAOS: Final = "reprieve.testing.chaos:troubled"
 """By its name: nothing that runs for users loads what is for tests unless it is asked to."""
@@ -45,7 +41,8 @@ class Parts:
 
     git: Git
     hub: Hub
-    model: Model
+    model: Model | None
+    """None where the rules review alone."""
     routes: Mapping[str, Sender]
     """Who reaches recipients of which scheme."""
 
@@ -55,8 +52,9 @@ class Parts:
         return tuple({id(each): each for each in self.routes.values()}.values())
 
     async def close(self) -> None:
-        """Let go of the model; senders are closed by their worker."""
-        await self.model.close()
+        """Close the model; senders are closed by their worker."""
+        if self.model is not None:
+            await self.model.close()
 
 
 def parts_of(settings: Settings) -> Parts:
@@ -65,9 +63,9 @@ def parts_of(settings: Settings) -> Parts:
         raise UsageError("chaos puts parts of its own into the pipeline: set either chaos or parts")
     token = settings.github.token
     made = Parts(
-        git=Git(settings.folder / "mirrors", trusted=settings.trusted),
+        git=Git(settings.state / "mirrors", objects=settings.state / "objects", trusted=settings.trusted),
         hub=Hub(settings.github.url, token=None if token is None else token.get_secret_value()),
-        model=model_at(settings.model.name),
+        model=None if settings.model.name is None else model_at(address_of(settings.model.name)),
         routes=_routes(settings),
     )
     home = _CHAOS if settings.chaos is not None else settings.parts
@@ -84,9 +82,14 @@ def fetcher_of(settings: Settings, parts: Parts) -> Fetcher:
 
 
 def critic_of(settings: Settings, parts: Parts) -> Critic:
-    """Who asks the model, by the settings."""
+    """The critic that the settings ask for: the rules, a model, or both."""
+    facts = FactsCritic(parts.git, parts.hub, settings.critic) if settings.facts else None
+    return Critic(facts, None if parts.model is None else _model_critic(settings, parts.model))
+
+
+def _model_critic(settings: Settings, model: Model) -> ModelCritic:
     asked, template = settings.model, None
-    words = _SMALL if asked.name.partition(":")[0] == "local" else Words(at_once=asked.at_once)
+    words = _TOY if asked.name == EMBEDDED else Words(at_once=asked.at_once)
     said: dict[str, Any] = {
         "answer_tokens": asked.answer_tokens,
         "findings": asked.findings,
@@ -99,7 +102,14 @@ def critic_of(settings: Settings, parts: Parts) -> Critic:
             template = asked.prompt.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the prompt {str(asked.prompt)!r} cannot be read: {error}") from None
-    return Critic(parts.model, template=template, words=words)
+    return ModelCritic(model, template=template, words=words)
+
+
+def address_of(name: str) -> str:
+    """The name of a model as `model_at` takes it: a URL speaks OpenAI's protocol, a path is a GGUF file."""
+    if name.startswith(("http://", "https://")):
+        return f"openai+{name}"
+    return f"local:{name}" if name.endswith(".gguf") and ":" not in name else name
 
 
 def _routes(settings: Settings) -> dict[str, Sender]:
@@ -126,7 +136,7 @@ def _mail(mail: MailSettings) -> Sender:
     if mail.journal is not None and mail.host is None:
         raise UsageError("mail.journal is for mail that goes through a server: set mail.host, or no journal")
     if mail.host is None:
-        return Maildir(mail.folder, sender=mail.sender)
+        return Maildir(mail.folder or Path("mail"), sender=mail.sender)
     from reprieve.senders import SMTP, Imap  # noqa: PLC0415 - an extra, only for those who use it
 
     password = None if mail.password is None else mail.password.get_secret_value()

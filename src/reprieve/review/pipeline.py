@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import reprieve
 from reprieve import Job, Pipeline
-from reprieve.review.asking import Finding, Review, Severity
 from reprieve.review.changes import Change
+from reprieve.review.critic.review import Report, Review
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import messages_of
 from reprieve.review.parts import critic_of, fetcher_of
@@ -22,17 +22,12 @@ NAME: Final = "review"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A job's result: who was told what."""
+    """A job's result: the report, and the recipients that it was sent to."""
 
-    sent: tuple[str, ...]
-    severity: Severity
-    findings: int
-    dropped: int
-    summary: str = ""
-    comments: tuple[Finding, ...] = ()
-    """The findings themselves."""
+    report: Report
+    sent: tuple[str, ...] = ()
     unknown: int = 0
-    """Owners and authors whom nobody can reach."""
+    """Owners and authors without an address."""
 
 
 def make(settings: Settings, parts: Parts) -> Pipeline:
@@ -50,11 +45,9 @@ def make(settings: Settings, parts: Parts) -> Pipeline:
 
     @pipeline.stage(idempotent=True, delivers=True)
     async def notify(job: Job[Change], fetch: Diff, llm: Review) -> Told:
-        messages = messages_of(job.subject, job.version, fetch, llm)
+        report = await critic.report(job, fetch, llm)
+        messages = messages_of(job.subject, job.version, fetch, report)
         went = await reprieve.deliver(job, messages, via=parts.routes)
-        return Told(
-            sent=went.sent, severity=llm.severity, findings=len(llm.findings), dropped=llm.dropped, summary=llm.summary,
-            comments=llm.findings, unknown=fetch.unknown,
-        )  # fmt: skip
+        return Told(report=report, sent=went.sent, unknown=fetch.unknown)
 
     return pipeline

@@ -8,14 +8,18 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from reprieve import UsageError
+from reprieve.review.critic.suppression import CriticSettings
+from reprieve.review.state import state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+EMBEDDED: Final = "local"
+"""The name of the model that comes in a Python package."""
 FILE: Final = "reprieve.toml"
 PREFIX: Final = "REPRIEVE_REVIEW_"
 
@@ -27,16 +31,16 @@ class _Section(BaseModel):
 class ModelSettings(_Section):
     """Who is asked."""
 
-    name: str = "local"
-    """`local` is the embedded one, there to try the pipeline; `openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `openai+http://host/v1#name`."""
+    name: str | None = None
+    """`openai:gpt-5-mini`, `anthropic:claude-haiku-4-5`, `http://host/v1#name`, the path of a GGUF file, or `local` for the embedded toy; none by default."""
     prompt: Path | None = None
     """A text with $diff in it, in place of the one that comes along."""
     answer_tokens: int | None = Field(default=None, ge=20, le=100_000)
-    """At most so many in an answer; by default 240 of the embedded model, 1000 of others."""
+    """At most so many in an answer; by default 80 of the embedded model, 1000 of others."""
     part_characters: int | None = Field(default=None, ge=200, le=1_000_000)
     """A diff that is longer is split by file; by default 1500 and 12000."""
     findings: int | None = Field(default=None, ge=0, le=100)
-    """At most so many in one answer; by default 1 and 20."""
+    """At most so many in one answer; by default 20."""
     characters: int | None = Field(default=None, ge=20, le=10_000)
     """At most so many in a summary or a comment; by default 100 and 1000."""
     seconds: float = Field(default=120.0, gt=0, le=3600)
@@ -50,9 +54,9 @@ class NotifySettings(_Section):
 
     recipients: tuple[str, ...] = ()
     """Always: addresses, or URIs such as `slack:C024BE91L` and `https://example.org/hook`."""
-    owners: bool = True
+    owners: bool = False
     """Those whom CODEOWNERS names for the files."""
-    authors: bool = True
+    authors: bool = False
     """Those who wrote the commits."""
     people: dict[str, str] = Field(default_factory=dict)
     """How the names of CODEOWNERS are reached: "@ada" = "ada@example.org"."""
@@ -61,8 +65,8 @@ class NotifySettings(_Section):
 class MailSettings(_Section):
     """How mail goes out: into a folder, unless a server is named."""
 
-    folder: Path = Path("mail")
-    """A Maildir for each recipient is made here."""
+    folder: Path | None = None
+    """A Maildir for each recipient is made here; by default `mail` in the state folder."""
     sender: str = "Reprieve <reprieve@localhost>"
     host: str | None = None
     port: int = Field(default=587, ge=1, le=65_535)
@@ -119,12 +123,17 @@ class Settings(BaseSettings):
         nested_model_default_partial_update=True,
     )
 
-    database: str = "sqlite:///reprieve.db"
-    """Where jobs are kept; `postgresql://user@host/name` where one process is not enough."""
+    database: str = ""
+    """Where jobs are kept; by default `reviews.db` in the state folder; `postgresql://user@host/name` where one process is not enough."""
     repository: str = "."
     """Which repository is meant where none is named."""
-    folder: Path = Path(".reprieve")
-    """Where mirrors of repositories are kept."""
+    folder: Path | None = None
+    """The state folder: mirrors of repositories and what else is kept; by default `.git/reprieve` of the repository, or
+    `$XDG_STATE_HOME/reprieve` where the repository is a URL."""
+    facts: bool = True
+    """Whether the rules review."""
+    critic: CriticSettings | None = None
+    """Settings of the rules in place of those in the reprieve.toml of each base."""
     trusted: tuple[str, ...] = ()
     """Repositories that belong to other users of this machine and may be asked all the same."""
     parts: str | None = None
@@ -138,6 +147,19 @@ class Settings(BaseSettings):
     webhook: WebhookSettings = WebhookSettings()
     github: GithubSettings = GithubSettings()
     limits: LimitSettings = LimitSettings()
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model_by_name(cls, value: object) -> object:
+        """`model = "openai:gpt-5-mini"` is short for a section with this name."""
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def state(self) -> Path:
+        """The state folder, as `load` settled it."""
+        if self.folder is None:
+            raise UsageError("the state folder is not settled: make settings with `load`")
+        return self.folder
 
     @classmethod
     def settings_customise_sources(
@@ -168,7 +190,18 @@ def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - w
         raise UsageError(_told(error, path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
-    return found
+    if path.is_file() and file is None:
+        # The file in this folder belongs to the repository, and may be part of the change: rules are read from its base.
+        found = found.model_copy(update={"critic": None})
+    return _located(found)
+
+
+def _located(settings: Settings) -> Settings:
+    """The settings with the places that they leave open."""
+    folder = settings.folder or state_folder(settings.repository)
+    mail = settings.mail.model_copy(update={"folder": settings.mail.folder or folder / "mail"})
+    database = settings.database or f"sqlite:///{folder / 'reviews.db'}"
+    return settings.model_copy(update={"folder": folder, "database": database, "mail": mail})
 
 
 def _require_known(names: Iterable[str]) -> None:

@@ -51,7 +51,7 @@ _MODEL: Final = "behind-trouble"
 
 def troubled(parts: Parts, settings: Settings) -> Parts:
     """The same parts, each behind trouble."""
-    troubles = Troubles(settings.folder / "chaos", settings.chaos or 0)
+    troubles = Troubles(settings.state / "chaos", settings.chaos or 0)
     routes = {id(sender): TroubledSender(sender, troubles) for sender in parts.senders}
     gateway = Gateway(troubles, parts.model)
     return replace(

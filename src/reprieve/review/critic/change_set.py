@@ -21,8 +21,9 @@ _TEST_NAME: Final = re.compile(
 class SourceTree(Protocol):
     """All files of one version of a repository."""
 
-    paths: frozenset[str]
-    """Every path; empty where the tree is not known, as of a patch."""
+    @property
+    def paths(self) -> frozenset[str]:
+        """Every path; empty where the tree is not known, as of a patch."""
 
     def read(self, path: str) -> bytes | None:
         """The content of a file; None where it is missing, a link, or too large."""

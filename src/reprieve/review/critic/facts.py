@@ -60,7 +60,7 @@ def check_change(
     for check in used:
         try:
             found += check.run(change)
-        except Exception as error:  # a broken check must not end the review, and must not pass unseen
+        except Exception as error:  # noqa: BLE001 - a broken check must not end the review, and must not pass unseen
             _LOG.exception("a check of the critic failed")
             notes.append(f"{check.rules[0].id} not checked: {type(error).__name__}")
     kept = list(_allowed(change, _configured(settings, found)))
@@ -159,6 +159,3 @@ def _text_of(change: ChangeSet, path: str) -> str:
 
 def _clean(line: str) -> str:
     return redact(line.strip()[: 2 * _MAX_QUOTE])[:_MAX_QUOTE]
-
-
-

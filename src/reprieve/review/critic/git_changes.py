@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve import Permanent
 from reprieve.review.critic.change_set import ChangedFile, ChangeSet
 from reprieve.review.critic.parsing import MAX_BYTES
 from reprieve.review.diffs import is_generated, lines_of
@@ -62,12 +61,7 @@ class GitTree:
 
     def _matching(self, options: list[str], paths: list[str]) -> Iterable[str]:
         command = ("grep", "-l", "-z", "-I", "-w", "-F", "--no-color", *options, self._tree, "--", *paths)
-        try:
-            said = self._wait(self._git.ask(self._folder, *command, most=_MAX_TREE_BYTES))
-        except Permanent as error:
-            if error.error_class != "NOT_FOUND":
-                raise
-            return ()
+        said = self._wait(self._git.ask(self._folder, *command, most=_MAX_TREE_BYTES))
         prefix = f"{self._tree}:"
         return [line.removeprefix(prefix) for line in said.decode("utf-8", "replace").split("\0") if line]
 

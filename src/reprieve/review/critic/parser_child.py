@@ -46,7 +46,8 @@ def answer(kind: str, text: str) -> dict[str, Any]:
 def _python(text: str) -> dict[str, Any]:
     from reprieve.review.critic.python_source import read_python  # noqa: PLC0415 - only where a file is Python
 
-    return read_python(text)
+    found: dict[str, Any] = read_python(text)
+    return found
 
 
 def _json(text: str) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def _toml(text: str) -> dict[str, Any]:
 
 
 def _yaml(text: str) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - only where a file is YAML
+    import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only where a file is YAML
 
     try:
         for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # events: no objects are built

@@ -28,7 +28,16 @@ _KINDS: Final = {
     ".py": "python", ".pyi": "python", ".json": "json", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml",
     ".jsonc": "json-with-comments", ".code-workspace": "json-with-comments",
 }  # fmt: skip
-_WITH_COMMENTS: Final = ("tsconfig", "jsconfig", ".eslintrc", "devcontainer", "settings", "launch", "tasks", "extensions")
+_WITH_COMMENTS: Final = (
+    "tsconfig",
+    "jsconfig",
+    ".eslintrc",
+    "devcontainer",
+    "settings",
+    "launch",
+    "tasks",
+    "extensions",
+)
 """JSON files by these names may hold comments, as their readers allow."""
 
 

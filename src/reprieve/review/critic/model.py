@@ -1,12 +1,12 @@
-"""The second stage: a question to the model for each part of a diff, each paid for once, and one review out of the answers."""
+"""Asks a model about a diff: one question for each part, each paid for once, and one review made of the answers."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import re
-from dataclasses import dataclass
-from enum import StrEnum
+import time
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
@@ -18,6 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 import reprieve
 from reprieve import UsageError
 from reprieve.models import Prompt, Role, Turn
+from reprieve.review.critic.findings import Finding, Severity
+from reprieve.review.critic.review import TOY_MODEL, ModelUsage, Review
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from reprieve.review.fetching import Diff
 
 _LONGEST_KEY: Final = 400
-_NAMES: Final = ("diff", "files", "title", "part", "parts", "mark")
+_NAMES: Final = ("diff", "facts", "files", "title", "part", "parts", "mark")
 """What a template may ask for; `diff` is what it has to."""
 _MOST_FINDINGS: Final = 50
 _MOST_SAID: Final = 30_000
@@ -39,25 +41,6 @@ _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 """As git has them: a line of a file may hold other signs that end lines elsewhere."""
 _LONGEST_HEADER: Final = 50
-
-
-class Severity(StrEnum):
-    """How bad it is, the least first."""
-
-    NONE = "none"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-
-
-class Finding(BaseModel):
-    """One thing that is wrong, and where."""
-
-    model_config = ConfigDict(frozen=True)
-
-    file: str
-    line: int
-    comment: str
 
 
 class Opinion(BaseModel):
@@ -70,18 +53,14 @@ class Opinion(BaseModel):
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
-    """What the second stage found."""
+class PartOpinion(BaseModel):
+    """The opinion of one part, and what it took."""
 
-    summary: str
-    severity: Severity
-    findings: tuple[Finding, ...]
-    dropped: int = 0
-    """Findings that point outside the diff."""
-    parts: int = 1
-    model: str = ""
-    """Empty where a person wrote it."""
+    model_config = ConfigDict(frozen=True)
+
+    opinion: Opinion | None
+    """None where the answer is not shown to people, as of the toy model."""
+    usage: ModelUsage = ModelUsage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +79,8 @@ class Words:
     temperature: float | None = None
     seconds: float = 120.0
     at_once: int = 4
+    is_toy: bool = False
+    """Whether the model is the embedded one: asked for a severity and one line, which no review shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,47 +92,72 @@ class Part:
     text: str
 
 
-class Critic:
+class ModelCritic:
     """Asks a model about diffs."""
 
     def __init__(self, model: Model, *, template: str | None = None, words: Words = Words()) -> None:  # noqa: B008 - frozen
         self.model, self._words = model, words
         self._tells_schema = words.tells_schema and template is not None  # ours says what an answer is made of
-        self._template = _checked(prompt_text("review.txt") if template is None else template)
-        self._form = _form(words)
+        shipped = "toy.txt" if words.is_toy else "review.txt"
+        self._template = _checked(prompt_text(shipped) if template is None else template)
+        self._form: type[BaseModel] = _toy_form(words) if words.is_toy else _form(words)
 
-    async def review(self, job: Job[Change], diff: Diff) -> Review:
-        """All parts, a few at a time; what was answered before a failure is remembered, and not asked again."""
+    @property
+    def name(self) -> str:
+        """The name of the model as reports show it."""
+        return TOY_MODEL if self._words.is_toy else self.model.name
+
+    async def review(self, job: Job[Change], diff: Diff, facts: Sequence[Finding] = ()) -> Review:
+        """Ask about all parts, a few at a time; what was answered before a failure is remembered and not asked again."""
         parts = split(diff.files, self._words.part_characters)
+        if self._words.is_toy:
+            parts = parts[:1]
         turn = asyncio.Semaphore(self._words.at_once)
 
-        async def one(place: int, part: Part) -> Opinion:
+        async def one(place: int, part: Part) -> PartOpinion:
             async with turn:
                 return await job.remember(
-                    part.name, lambda: self._ask(diff.title, part, place, len(parts)), type=Opinion
+                    part.name, lambda: self._ask(diff.title, part, place, len(parts), facts), type=PartOpinion
                 )
 
         went = await asyncio.gather(*[one(place, part) for place, part in enumerate(parts, 1)], return_exceptions=True)
         for each in went:
             if isinstance(each, BaseException):
                 raise each
-        return merge(diff, parts, [each for each in went if isinstance(each, Opinion)], model=self.model.name)
+        answers = [each for each in went if isinstance(each, PartOpinion)]
+        usage = sum((each.usage for each in answers), ModelUsage())
+        opinions = [each.opinion for each in answers if each.opinion is not None]
+        if self._words.is_toy:
+            return Review(model=self.name, usage=usage, parts=len(parts))
+        return replace(merge(diff, parts, opinions, model=self.name), usage=usage)
 
-    async def _ask(self, title: str, part: Part, place: int, parts: int) -> Opinion:
-        mark = hashlib.sha256(part.text.encode("utf-8", "surrogatepass")).hexdigest()[
-            :16
-        ]  # nobody can write it into a diff
+    async def _ask(self, title: str, part: Part, place: int, parts: int, facts: Sequence[Finding]) -> PartOpinion:
+        # A digest of the part: a line of the diff cannot contain it, and so cannot close the marks around the diff.
+        mark = hashlib.sha256(part.text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         text = self._template.substitute(
-            diff=part.text, files=", ".join(part.paths), title=title, part=place, parts=parts, mark=mark
-        )
+            diff=part.text, facts=_facts_text(part, facts), files=", ".join(part.paths), title=title, part=place,
+            parts=parts, mark=mark,
+        )  # fmt: skip
         prompt = Prompt(
             turns=(Turn(Role.USER, text),), system=prompt_text("system.txt"), max_tokens=self._words.answer_tokens,
             temperature=self._words.temperature,
         )  # fmt: skip
+        began = time.monotonic()
         answer = await reprieve.guarded(
             self.model, prompt, schema=self._form, timeout=self._words.seconds, tell_schema=self._tells_schema
         )
-        return Opinion.model_validate(answer.value.model_dump())
+        usage = ModelUsage(
+            input_tokens=answer.usage.input_tokens or 0, output_tokens=answer.usage.output_tokens or 0,
+            cost=answer.usage.cost or 0.0, seconds=time.monotonic() - began,
+        )  # fmt: skip
+        opinion = None if self._words.is_toy else Opinion.model_validate(answer.value.model_dump())
+        return PartOpinion(opinion=opinion, usage=usage)
+
+
+def _facts_text(part: Part, facts: Sequence[Finding]) -> str:
+    """The findings of the rules in a part, one line each; the model is not asked to repeat them."""
+    lines = [f"{each.place} {each.severity} {each.rule}: {each.comment}" for each in facts if each.file in part.paths]
+    return "\n".join(lines) or "none"
 
 
 @cache
@@ -176,14 +182,21 @@ def _form(words: Words) -> type[BaseModel]:
     """What an answer has to be: as long as the settings allow."""
     short: Any = (str, Field(max_length=words.characters))
     finding = create_model(
-        "Finding", file=(str, Field(max_length=words.path_characters)), line=(int, Field(ge=1)), comment=short
-    )
+        "Finding", file=(str, Field(max_length=words.path_characters)), line=(int, Field(ge=1)), comment=short,
+        severity=(Severity, Severity.MEDIUM),
+    )  # fmt: skip
     return create_model(
         "Opinion",
         summary=(str, Field(max_length=words.characters)),
         severity=(Severity, ...),
         findings=(list[finding], Field(max_length=words.findings)),  # type: ignore[valid-type]  # made a line above
     )
+
+
+def _toy_form(words: Words) -> type[BaseModel]:
+    """A severity and one line: what a model of 135 million parameters may manage."""
+    line: Any = (str, Field(max_length=words.characters))
+    return create_model("ToyOpinion", severity=(Severity, ...), line=line)
 
 
 def split(diff: Sequence[FileDiff], most: int) -> list[Part]:
@@ -249,7 +262,7 @@ def merge(diff: Diff, parts: Sequence[Part], opinions: Sequence[Opinion], *, mod
         for finding in opinion.findings:
             path = finding.file if finding.file in part.paths else finding.file.removeprefix("b/")
             if path in part.paths and by_path[path].covers(finding.line):
-                kept[finding.model_copy(update={"file": path})] = None
+                kept[finding.model_copy(update={"file": path, "origin": model})] = None
             else:
                 dropped += 1
     findings = sorted(kept, key=lambda each: (each.file, each.line))

@@ -7,7 +7,7 @@ import pytest
 
 import reprieve
 from reprieve.app.outbox.freezing import freeze
-from reprieve.review.asking import Critic, Finding, Opinion, Severity, Words, merge, split
+from reprieve.review.critic.model import Critic, Finding, Opinion, Severity, Words, merge, split
 from reprieve.review.diffs import LeftOut, parse
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import messages_of

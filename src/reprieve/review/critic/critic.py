@@ -1,0 +1,128 @@
+"""The critic of the stage `llm`: the rules, a model, or both."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, assert_never
+
+from reprieve import UsageError
+from reprieve.review.changes import Kind
+from reprieve.review.critic.change_set import ChangedFile, ChangeSet, UnknownTree
+from reprieve.review.critic.facts import FactsReport, check_change, made_with
+from reprieve.review.critic.git_changes import read_change
+from reprieve.review.critic.review import Report, Review, build_report
+from reprieve.review.critic.suppression import CriticSettings, settings_of
+from reprieve.review.git import repository_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reprieve import Job
+    from reprieve.review.changes import Change
+    from reprieve.review.critic.model import ModelCritic
+    from reprieve.review.diffs import FileDiff
+    from reprieve.review.fetching import Diff
+    from reprieve.review.git import Git
+    from reprieve.review.github import Hub
+
+SETTINGS_FILE: Final = "reprieve.toml"
+_MAX_PULL_FILES: Final = 30
+"""Files of a pull request whose content is fetched; two requests for each."""
+_REQUESTS_AT_ONCE: Final = 8
+
+
+class FactsCritic:
+    """Collects facts about changes with the rules."""
+
+    def __init__(self, git: Git, hub: Hub, settings: CriticSettings | None = None) -> None:
+        self._git, self._hub, self._settings = git, hub, settings
+
+    async def report(self, change: Change, diff: Diff) -> FactsReport:
+        """Read the change with its trees, and check it by the settings of its base."""
+        match change.kind:
+            case Kind.GIT:
+                folder = await self._git.folder_of(repository_at(change.repository), holding=(change.base, change.head))
+                change_set = await read_change(self._git, folder, change.base, change.head, diff.files, diff.title)
+                text = await self._git.file(folder, change.base, SETTINGS_FILE)
+            case Kind.PATCH:
+                change_set, text = _patch(diff), None
+            case Kind.PULL:
+                change_set = await self._pull(change, diff)
+                text = await self._hub.file(change.repository, change.base, SETTINGS_FILE)
+            case _:
+                assert_never(change.kind)
+        settings, problem = settings_of(text)
+        if self._settings is not None:
+            settings = self._settings
+        report = await asyncio.to_thread(check_change, change_set, settings)
+        return replace(report, scope="; ".join([report.scope, problem])) if problem else report
+
+    async def _pull(self, change: Change, diff: Diff) -> ChangeSet:
+        """As a patch, with the content of the first files."""
+        turn = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+
+        async def read(path: str, revision: str) -> str | None:
+            async with turn:
+                return await self._hub.file(change.repository, revision, path)
+
+        async def filled(file: ChangedFile) -> ChangedFile:
+            before, after = await asyncio.gather(
+                read(file.old_path, change.base) if file.old_path else _nothing(),
+                _nothing() if file.is_deleted else read(file.path, change.head),
+            )
+            return replace(file, before=before, after=after)
+
+        patch = _patch(diff)
+        files = await asyncio.gather(*[filled(each) for each in patch.files[:_MAX_PULL_FILES]])
+        return replace(patch, files=(*files, *patch.files[_MAX_PULL_FILES:]))
+
+
+class Critic:
+    """Runs the rules and asks the model, whichever are set."""
+
+    def __init__(self, facts: FactsCritic | None, model: ModelCritic | None) -> None:
+        if facts is None and model is None:
+            raise UsageError("a review needs a critic: leave the rules on, or set a model")
+        self._facts, self._model = facts, model
+
+    @property
+    def made_with(self) -> str:
+        """What a report of an unchanged base depends on: the program, its rules, and the model."""
+        rules = "" if self._facts is None else made_with(CriticSettings())
+        return f"{rules}+{'' if self._model is None else self._model.name}"
+
+    async def review(self, job: Job[Change], diff: Diff) -> Review:
+        """Collect the facts, then ask the model with the facts as context."""
+        facts = None if self._facts is None else await self._facts.report(job.payload, diff)
+        if self._model is None:
+            return Review(facts=facts)
+        review = await self._model.review(job, diff, () if facts is None else facts.findings)
+        return replace(review, facts=facts)
+
+    async def report(self, job: Job[Change], diff: Diff, review: Review) -> Report:
+        """What people read; where a person answered in place of the model, the facts are collected again."""
+        facts = review.facts
+        if facts is None and self._facts is not None:
+            critic = self._facts
+            facts = await job.remember("facts", lambda: critic.report(job.payload, diff), type=FactsReport)
+        return build_report(review, facts)
+
+
+def _patch(diff: Diff) -> ChangeSet:
+    """A change of which only the diff is known; the content of new files is in it."""
+    return ChangeSet(files=_files_of(diff.files), tree=UnknownTree(), base=UnknownTree(), title=diff.title)
+
+
+def _files_of(diffs: Sequence[FileDiff]) -> tuple[ChangedFile, ...]:
+    made = []
+    for each in diffs:
+        file = ChangedFile(path=each.path, old_path=each.old_path, is_deleted=each.is_deleted, diff=each.text)
+        if file.is_new:
+            file = replace(file, after="".join(f"{line}\n" for line in file.added.values()))
+        made.append(file)
+    return tuple(made)
+
+
+async def _nothing() -> None:
+    return None

@@ -1,0 +1,133 @@
+"""Writes the work tree or the index of a repository as a git tree, in a folder of objects of our own.
+
+The repository itself stays as it is: its index is copied, and new objects go to the state folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from reprieve import Permanent, UsageError
+from reprieve.review.changes import Change, Kind
+from reprieve.review.git import repository_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reprieve.review.git import Git
+
+_MAX_NEW_FILE_BYTES: Final = 5_000_000
+"""Larger files that git does not track are left out: they are hardly meant to be committed."""
+_MAX_LIST_BYTES: Final = 64 << 20
+_KEEP_SECONDS: Final = 14 * 86_400
+"""How long written objects stay, as with those that `git gc` finds unused."""
+_FILTER: Final = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
+
+
+async def change_of_work_tree(git: Git, location: str, *, staged: bool) -> Change:
+    """The uncommitted changes of a repository: of the index with `staged`, else of all files that are not ignored."""
+    repository = repository_at(location)
+    if repository.remote:
+        raise UsageError(
+            "uncommitted changes are in a repository on this machine: name a commit of one that is elsewhere"
+        )
+    folder = await git.folder_of(repository)
+    top = await _top(git, folder)
+    place = await git.whole(top, repository)
+    base = await _head(git, top)
+    head = await _written(git, top, staged=staged)
+    if await git.tree(top, base) == head:
+        what = "the index holds nothing that HEAD does not" if staged else "the work tree is as HEAD is"
+        raise UsageError(f"there is nothing to review: {what}; `reprieve review HEAD` reviews the last commit")
+    name = "index" if staged else "work tree"
+    return Change(
+        changelist_id=f"{place.label}:{name.replace(' ', '-')}", kind=Kind.GIT, repository=place.location, base=base,
+        head=head, title=f"{name} of {top.name}", notifies=False,
+    )  # fmt: skip
+
+
+async def _top(git: Git, folder: Path) -> Path:
+    try:
+        said = await git.ask(folder, "rev-parse", "--show-toplevel")
+    except Permanent as error:
+        if "not a git repository" in str(error):
+            raise UsageError(
+                f"{folder} is not in a git repository: give --repository, a .patch file, or owner/name#12"
+            ) from None
+        raise UsageError(f"{folder} has no work tree: name a commit") from None
+    return Path(said.decode("utf-8", "surrogateescape").rstrip("\n"))
+
+
+async def _head(git: Git, top: Path) -> str:
+    """The commit that is checked out, or the empty tree before the first commit."""
+    said = await git.ask(top, "cat-file", "--batch-check", given=b"HEAD\n")
+    name, _, kind = said.decode().partition(" ")
+    if kind.startswith("commit"):
+        return name
+    return (await git.ask(top, "hash-object", "-t", "tree", "--stdin")).decode().strip()
+
+
+async def _written(git: Git, top: Path, *, staged: bool) -> str:
+    """Write the tree; returns its name."""
+    assert git.objects is not None  # noqa: S101 - the settings name the state folder
+    await asyncio.to_thread(_prepare, git.objects)
+    own = await git.ask(top, "rev-parse", "--path-format=absolute", "--git-path", "objects", "--git-path", "index")
+    objects, index = (Path(os.fsdecode(line)) for line in own.rstrip(b"\n").split(b"\n"))
+    given = os.environ.get("GIT_INDEX_FILE")
+    if given:  # a hook of `git commit -a` or `git commit PATH` has an index of its own
+        index = top / given
+    with tempfile.TemporaryDirectory(dir=git.objects.parent) as folder:
+        copy = Path(folder) / "index"
+        if await asyncio.to_thread(index.exists):
+            await asyncio.to_thread(shutil.copyfile, index, copy)
+        extra = {
+            "GIT_INDEX_FILE": str(copy),
+            "GIT_OBJECT_DIRECTORY": str(git.objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
+        }
+        if not staged:
+            options = await _without_filters(git, top)
+            await git.ask(top, "add", "--update", "--", ".", extra=extra, options=options)
+            listed = await git.ask(
+                top, "ls-files", "--others", "--exclude-standard", "-z", most=_MAX_LIST_BYTES, extra=extra
+            )
+            new = await asyncio.to_thread(_small, top, listed.split(b"\0"))
+            await git.ask(
+                top, "update-index", "--add", "-z", "--stdin", given=b"".join(new), extra=extra, options=options
+            )
+        return (await git.ask(top, "write-tree", extra=extra)).decode().strip()
+
+
+async def _without_filters(git: Git, top: Path) -> tuple[str, ...]:
+    """Options that switch off every filter of the repository's configuration: a filter is a program."""
+    said = await git.ask(top, *_FILTER)
+    options: list[str] = []
+    for name in said.decode("utf-8", "surrogateescape").split("\0"):
+        if name:
+            options += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
+    return tuple(options)
+
+
+def _small(top: Path, names: Iterable[bytes]) -> list[bytes]:
+    """Files that are not too large, each ended by a NUL."""
+    found = []
+    for name in names:
+        path = top / os.fsdecode(name)
+        if name and not name.endswith(b"/") and os.path.lexists(path) and path.lstat().st_size <= _MAX_NEW_FILE_BYTES:
+            found.append(name + b"\0")
+    return found
+
+
+def _prepare(objects: Path) -> None:
+    """Make the folder, and remove objects that were written long ago."""
+    objects.mkdir(parents=True, exist_ok=True)
+    oldest = time.time() - _KEEP_SECONDS
+    for path in objects.glob("??/*"):
+        if path.stat().st_mtime < oldest:
+            path.unlink(missing_ok=True)
