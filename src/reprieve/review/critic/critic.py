@@ -56,7 +56,7 @@ class FactsCritic:
         if self._settings is not None:
             settings = self._settings
         report = await asyncio.to_thread(check_change, change_set, settings)
-        return replace(report, scope="; ".join([report.scope, problem])) if problem else report
+        return replace(report, scope=f"{report.scope}; {problem}") if problem else report
 
     async def _pull(self, change: Change, diff: Diff) -> ChangeSet:
         """As a patch, with the content of the first files."""
