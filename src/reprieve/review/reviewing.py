@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ from reprieve import UsageError
 from reprieve.review.changes import Change, change_of, is_pull, patch_of, pull_of, submit
 from reprieve.review.git import repository_at
 from reprieve.review.recipients import recipients_of
+from reprieve.review.work_tree import change_of_work_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,14 +25,20 @@ _LONGEST: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is to be reviewed, as somebody named it."""
+    """The changes to review, as the caller named them."""
 
     names: tuple[str, ...]
-    """Commits, ranges, files that end with .patch or .diff, pull requests as owner/name#12."""
+    """Commits, ranges, files that end with .patch or .diff, pull requests as owner/name#12; without one the uncommitted changes."""
     repository: str
+    staged: bool = False
+    """Whether the uncommitted changes are those of the index."""
     changelist_id: str | None = None
     version: int | None = None
+    again: bool = False
+    """Whether content that was reviewed before is reviewed anew, as the next version."""
     recipients: tuple[str, ...] = ()
+    notifies: bool = True
+    """Whether reviews are sent to recipients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ async def changes_of(parts: Parts, wanted: Wanted, *, people: Mapping[str, str] 
         raise UsageError("an id or a version is of one change: name one at a time")
     find = reprieve.retry("transient")(_change)
     changes = []
-    for name in wanted.names:
+    for name in wanted.names or ("",):
         try:
             changes.append(await find(parts, wanted, name))
         except reprieve.ReprieveError:
@@ -62,13 +69,22 @@ async def changes_of(parts: Parts, wanted: Wanted, *, people: Mapping[str, str] 
 
 
 async def submit_all(
-    app: App, pipeline: Pipeline, changes: Sequence[Change], *, version: int | None = None
+    app: App, pipeline: Pipeline, changes: Sequence[Change], *, version: int | None = None, again: bool = False
 ) -> list[Asked]:
-    """A job for each."""
-    return [Asked(change=change, made=await submit(app, pipeline, change, version=version)) for change in changes]
+    """Submit a job for each change."""
+    return [
+        Asked(change=change, made=await submit(app, pipeline, change, version=version, again=again))
+        for change in changes
+    ]
 
 
 async def _change(parts: Parts, wanted: Wanted, name: str) -> Change:
+    return replace(await _named(parts, wanted, name), notifies=wanted.notifies and bool(name))
+
+
+async def _named(parts: Parts, wanted: Wanted, name: str) -> Change:
+    if not name:
+        return await change_of_work_tree(parts.git, wanted.repository, staged=wanted.staged)
     if is_pull(name):
         return await pull_of(parts.hub, name, changelist_id=wanted.changelist_id, recipients=wanted.recipients)
     if name.endswith(_PATCHES):

@@ -61,6 +61,11 @@ class NotifySettings(_Section):
     people: dict[str, str] = Field(default_factory=dict)
     """How the names of CODEOWNERS are reached: "@ada" = "ada@example.org"."""
 
+    @property
+    def is_on(self) -> bool:
+        """Whether reviews are sent at all."""
+        return bool(self.recipients) or self.owners or self.authors
+
 
 class MailSettings(_Section):
     """How mail goes out: into a folder, unless a server is named."""

@@ -30,6 +30,10 @@ _KEEP_SECONDS: Final = 14 * 86_400
 _FILTER: Final = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
 
 
+class NothingToReviewError(UsageError):
+    """There are no uncommitted changes: for a hook this is no failure."""
+
+
 async def change_of_work_tree(git: Git, location: str, *, staged: bool) -> Change:
     """The uncommitted changes of a repository: of the index with `staged`, else of all files that are not ignored."""
     repository = repository_at(location)
@@ -44,7 +48,7 @@ async def change_of_work_tree(git: Git, location: str, *, staged: bool) -> Chang
     head = await _written(git, top, staged=staged)
     if await git.tree(top, base) == head:
         what = "the index holds nothing that HEAD does not" if staged else "the work tree is as HEAD is"
-        raise UsageError(f"there is nothing to review: {what}; `reprieve review HEAD` reviews the last commit")
+        raise NothingToReviewError(f"nothing to review: {what}; `reprieve review HEAD` reviews the last commit")
     name = "index" if staged else "work tree"
     return Change(
         changelist_id=f"{place.label}:{name.replace(' ', '-')}", kind=Kind.GIT, repository=place.location, base=base,

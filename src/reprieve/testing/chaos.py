@@ -205,13 +205,21 @@ class TroubledGit(Git):
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever git has
         return getattr(self._git, name)
 
-    async def ask(self, folder: Path, *arguments: str, most: int = 1 << 20, given: bytes = b"") -> bytes:
+    async def ask(
+        self,
+        folder: Path,
+        *arguments: str,
+        most: int = 1 << 20,
+        given: bytes = b"",
+        options: tuple[str, ...] = (),
+        extra: Mapping[str, str] | None = None,
+    ) -> bytes:
         """The same, once the gateway has let it through."""
         if "--numstat" in arguments:
             url = await asyncio.to_thread(partial(self._gateway.url, f"/repository/{arguments[-1]}"))
             async with httpx2.AsyncClient(timeout=30.0, trust_env=False) as client:
                 (await client.get(url)).raise_for_status()
-        return await self._git.ask(folder, *arguments, most=most, given=given)
+        return await self._git.ask(folder, *arguments, most=most, given=given, options=options, extra=extra)
 
 
 class TroubledSender:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -33,17 +35,57 @@ Database = Annotated[
 ]
 
 
+class OutputFormat(StrEnum):
+    """How reviews are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+    SARIF = "sarif"
+
+
+class FailOn(StrEnum):
+    """The least severity that makes a review fail."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 def review(  # noqa: PLR0913 - one parameter an option
     names: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="REV...", help="Commits, ranges (main...topic), .patch files, owner/name#12.", show_default=False
+            metavar="[REV]...",
+            help="Commits, ranges (main...topic), .patch files, owner/name#12. Default: the uncommitted changes.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     *,
+    staged: Annotated[bool, typer.Option("--staged", help="Review the index: what `git commit` would commit.")] = False,
     repository: Annotated[
         str | None, typer.Option("--repository", "-r", help="A path or a URL. Default: here.", show_default=False)
     ] = None,
+    output: Annotated[
+        OutputFormat, typer.Option("--format", "-f", help="How the review is printed.")
+    ] = OutputFormat.TEXT,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option("--fail-on", help="End with 1 if a finding is at least this severe.", show_default=False),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            help="Ask a model beside the rules: openai:NAME, anthropic:NAME, http://HOST/v1#NAME, a .gguf file, local.",
+            show_default=False,
+        ),
+    ] = None,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option("--notify", help="Send the review to this recipient; may be given again.", show_default=False),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Review the same content anew, as the next version.")] = False,
     changelist_id: Annotated[
         str | None, typer.Option("--id", help="The changelist that it is a version of.", show_default=False)
     ] = None,
@@ -53,42 +95,58 @@ def review(  # noqa: PLR0913 - one parameter an option
             help="Which version. Default: the same for the same content, else the next.", min=1, show_default=False
         ),
     ] = None,
-    recipients: Annotated[
-        list[str] | None, typer.Option("--to", help="Who is told besides.", show_default=False)
-    ] = None,
+    jobs: Annotated[bool, typer.Option("--jobs", help="Show the jobs too: stages, retries, deliveries.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="List the rules and leave.")] = False,
     chaos: Annotated[
-        bool, typer.Option("--chaos", help="Trouble on purpose between the stages, to see what becomes of it.")
+        bool,
+        typer.Option("--chaos", help="Inject faults between the stages, to see how they are handled.", hidden=True),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Which trouble: the same for the same number.", min=0)] = SEED,
+    seed: Annotated[int, typer.Option(help="Which faults: the same for the same number.", min=0, hidden=True)] = SEED,
     submit_only: Annotated[bool, typer.Option("--submit-only", help="Leave the work to `reprieve serve`.")] = False,
     settings_file: SettingsFile = None,
     url: Database = None,
 ) -> None:
-    """Review changes: fetch each, have a model criticize it, tell its people. Ends with 1 if something was given up.
+    """Review a change: print facts that the rules find, and what a model says if one is set. Nothing is sent without --notify.
+
+    Exit codes: 0 done; 1 a finding is at least as severe as --fail-on; 2 the request is wrong; 3 a review was given up, or
+    waits for a person.
 
     Examples:
+    reprieve review
+
     reprieve review HEAD
 
-    reprieve review main...topic --to ada@example.org
+    reprieve review --staged --fail-on high
 
-    reprieve review HEAD~3 HEAD~2 --chaos
+    reprieve review main...topic --format sarif
+
+    reprieve review HEAD --model openai:gpt-5-mini --notify ada@example.org
     """
-    from reprieve.review.reviewing import Wanted  # noqa: PLC0415 - who asks for help does not wait for it
+    if rules:
+        say_rules()
+        return
+    from reprieve.review.reviewing import Wanted  # noqa: PLC0415 - `--help` and `--rules` need no pipeline
 
-    settings = load(settings_file, url, chaos=seed if chaos else None)
+    if fail_on is not None and notify:
+        raise UsageError("--fail-on is for hooks and checks and sends nothing: leave --notify out")
+    if staged and names:
+        raise UsageError("--staged reviews the index: name no commit beside it")
+    settings = load(settings_file, url, chaos=seed if chaos else None, repository=repository, model=model)
+    notifies = fail_on is None and (bool(notify) or settings.notify.is_on)
     wanted = Wanted(
-        names=tuple(names), repository=settings.repository if repository is None else repository, changelist_id=changelist_id,
-        version=version, recipients=tuple(recipients or ()),
+        names=tuple(names or ()), staged=staged, repository=settings.repository, changelist_id=changelist_id,
+        version=version, again=again, recipients=tuple(notify or ()), notifies=notifies,
     )  # fmt: skip
+    options = ReviewOptions(output=output, fail_on=fail_on, jobs=jobs, works=not submit_only, replays=chaos)
     try:
-        given_up = run(reviewed(settings, wanted, works=not submit_only, replays=chaos))
+        code = run(reviewed(settings, wanted, options))
     except KeyboardInterrupt:
         complain(
             "stopped; what was submitted is kept: `reprieve serve` goes on with them, `reprieve jobs list` has them"
         )
         raise typer.Exit(_INTERRUPTED) from None
-    if given_up:
-        raise typer.Exit(1)
+    if code:
+        raise typer.Exit(code)
 
 
 def serve(
@@ -161,27 +219,45 @@ def load(file: Path | None, url: str | None, **said: Any) -> Settings:  # noqa: 
     return settings.load(file, **given, **({} if url is None else {"database": url}))
 
 
-async def reviewed(settings: Settings, wanted: Wanted, *, works: bool = True, replays: bool = False) -> bool:
-    """Submit, work, show how it goes, and sum up; whether something was given up in the end."""
-    from reprieve.faces.cli.review_views import Watching  # noqa: PLC0415 - who asks for help does not wait for it
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewOptions:
+    """How a call of `reprieve review` works and prints."""
+
+    output: OutputFormat = OutputFormat.TEXT
+    fail_on: FailOn | None = None
+    jobs: bool = False
+    works: bool = True
+    replays: bool = False
+
+
+async def reviewed(settings: Settings, wanted: Wanted, options: ReviewOptions) -> int:
+    """Submit the changes, work on them, print the reviews; returns the exit code."""
+    from reprieve.faces.cli.review_views import ReviewWatch  # noqa: PLC0415 - `--help` does not wait for it
+    from reprieve.review.parts import critic_of  # noqa: PLC0415 - the same
     from reprieve.review.reviewing import changes_of, submit_all  # noqa: PLC0415 - the same
+    from reprieve.review.work_tree import NothingToReviewError  # noqa: PLC0415 - the same
 
     async with AsyncExitStack() as stack:
         pipeline, parts = _made(settings, stack)
-        changes = await changes_of(parts, wanted, people=settings.notify.people)  # what is refused makes no database
+        try:
+            changes = await changes_of(parts, wanted, people=settings.notify.people)  # a refusal makes no database
+        except NothingToReviewError as nothing:
+            complain(str(nothing))
+            return 0
         app = await _opened(settings, stack)
-        asked = await submit_all(app, pipeline, changes, version=wanted.version)
-        for each in asked:
-            say(_submitted(each, wanted.version))
-        if not works:
-            say("nobody works on them here: `reprieve serve` does")
-            return False
-        watching = Watching(app, asked, settings)
-        await watching.through(pipeline)
-        if replays and await watching.replay():
-            await watching.through(pipeline)
-            await watching.close_replayed()
-        return await watching.sum_up()
+        asked = await submit_all(app, pipeline, changes, version=wanted.version, again=wanted.again)
+        if options.jobs or not options.works:
+            for each in asked:
+                say(_submitted(each, wanted.version))
+        if not options.works:
+            say("`reprieve serve` works on them; nothing works on them here")
+            return 0
+        watch = ReviewWatch(app, asked, settings, shows_jobs=options.jobs)
+        await watch.through(pipeline)
+        if options.replays and await watch.replay():
+            await watch.through(pipeline)
+            await watch.close_replayed()
+        return await watch.report(options, made_with=critic_of(settings, parts).made_with)
 
 
 async def served(settings: Settings, concurrency: int = 20, lease: float = 30.0) -> None:
@@ -208,10 +284,18 @@ async def _opened(settings: Settings, stack: AsyncExitStack) -> App:
     return await patiently(lambda: stack.enter_async_context(connect(settings.database)))
 
 
+def say_rules() -> None:
+    """Print every rule with its severity, the files that it reads, and what it finds."""
+    from reprieve.review.critic.registry import RULES  # noqa: PLC0415 - only `--rules` needs it
+
+    for rule in RULES.values():
+        say(f"{rule.id:26} {rule.severity:7} {rule.finds} ({rule.languages})")
+
+
 def _submitted(asked: Asked, given: int | None) -> str:
     made, change = asked.made, asked.change
     settled = made.version if given is None else given
     version = "" if settled is None else f" version {settled}"
-    again = ": it was there before, and nothing is done twice" if made.duplicate else ""
+    again = ": it was reviewed before, and nothing is done twice" if made.duplicate else ""
     instead = f"; cancelled for it: {', '.join(str(each) for each in made.superseded)}" if made.superseded else ""
     return f"job {made.job_id}: {change.changelist_id}{version}{again}{instead}"

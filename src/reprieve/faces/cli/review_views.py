@@ -1,4 +1,7 @@
-"""How reviews go: live on a terminal, a line for each change elsewhere; and what became of all of them."""
+"""The progress of reviews, the printed reviews, and what is left to do.
+
+Standard output holds the reviews (and the jobs, with `--jobs`); what is to be done next goes to standard error.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,24 @@ from rich.text import Text
 
 from reprieve.core.lifecycle import JobStatus
 from reprieve.errors import JobError
-from reprieve.faces.cli.common import say
+from reprieve.faces.cli.common import complain, say, say_stored
 from reprieve.faces.cli.rendering import console, count, length, plain, status, table
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import QueueState
 from reprieve.ports.reviews import ReviewFilter
+from reprieve.review.critic.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rich.table import Table
 
     from reprieve.app.application import App
     from reprieve.app.operations.jobs import JobDetail
     from reprieve.app.pipeline import Pipeline
+    from reprieve.faces.cli.review import ReviewOptions
     from reprieve.ports.reader import AttemptView
+    from reprieve.review.critic.findings import Finding
     from reprieve.review.pipeline import Told
     from reprieve.review.reviewing import Asked
     from reprieve.review.settings import Settings
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
 _EVERY: Final = 0.2
 _ACTOR: Final = "chaos"
 _LONGEST_WHY: Final = 100
+_UNFINISHED: Final = 3
+"""The exit code where a review was given up, or waits for a person."""
 _MARKS: Final = {
     JobStatus.SUCCEEDED: "done",
     JobStatus.DEAD_LETTER: "given up",
@@ -45,32 +53,34 @@ _MARKS: Final = {
 }
 
 
-class Watching:
-    """The jobs of one call, from their submission to the sum."""
+class ReviewWatch:
+    """The jobs of one call of `reprieve review`, from their submission to the printed reviews."""
 
-    def __init__(self, app: App, asked: Sequence[Asked], settings: Settings) -> None:
-        self._app, self._asked, self._settings = app, asked, settings
+    def __init__(self, app: App, asked: Sequence[Asked], settings: Settings, *, shows_jobs: bool = True) -> None:
+        self._app, self._asked, self._settings, self._shows_jobs = app, asked, settings, shows_jobs
         self._began = time.monotonic()
         self._replayed: list[int] = []
-        self._doubted = 0
-        """Deliveries that were in doubt, and settled by asking the provider."""
+        self._looked_up = 0
+        """Deliveries with an unknown outcome that the provider was asked about."""
 
     async def through(self, pipeline: Pipeline) -> None:
-        """Work, and show how it goes, until none of them would go on by itself."""
-        logging.getLogger("reprieve").addHandler(logging.NullHandler())  # what is told here needs no second teller
+        """Work, and show the progress, until no job goes on by itself."""
+        logging.getLogger("reprieve").addHandler(logging.NullHandler())  # the printed failures need no log lines beside
+        if all(map(_settled, await self._look())):
+            return
         working: asyncio.Task[None] | None = None
         if await self._app.journal.store.lock_for_work():
             working = asyncio.create_task(self._app.work(pipeline, until_idle=True))
         else:
-            say("another process works on this file already: waiting for it")
+            complain("another process works on this database already: waiting for it")
         try:
-            with _shown() as show:
+            with _shown(shows_jobs=self._shows_jobs) as show:
                 while True:
                     found = await self._look()
                     show(self._asked, found)
                     if all(map(_settled, found)) or (working is not None and working.done()):
                         break
-                    await asyncio.sleep(_EVERY)
+                    await _pause(working)
         finally:
             if working is not None:
                 await _ended(working)
@@ -99,9 +109,33 @@ class Watching:
         if self._replayed:
             await self._app.operations.dead_letters.verify(self._replayed, actor=_ACTOR, note="replayed, and it worked")
 
-    async def sum_up(self) -> bool:
-        """Say what was tried, what failed and why, what waits, and where the results are; whether something was given up."""
+    async def report(self, options: ReviewOptions, *, made_with: str) -> int:
+        """Print the reviews and what is left to do; returns the exit code."""
+        from reprieve.review.formats import ReviewedChange, render  # noqa: PLC0415 - an extra
+
         found = await self._look()
+        told = [await _told(each, job) for each, job in zip(self._asked, found, strict=True)]
+        reviewed = [
+            ReviewedChange(
+                changelist_id=asked.change.changelist_id, version=job.job.version, title=asked.change.title, report=each.report
+            )
+            for asked, job, each in zip(self._asked, found, told, strict=True)
+            if each is not None
+        ]  # fmt: skip
+        if reviewed or options.output.value != "text":
+            say_stored(render(reviewed, options.output.value).rstrip("\n"))
+        if options.jobs:
+            await self._say_jobs(found, told)
+        self._say_repeated(told, made_with)
+        await self._say_what_is_left(found, told)
+        if any(each.job.status in {JobStatus.DEAD_LETTER, JobStatus.NEEDS_REVIEW} for each in found):
+            return _UNFINISHED
+        least = Severity(options.fail_on.value).rank if options.fail_on is not None else None
+        return int(
+            least is not None and any(_fails(finding, least) for each in reviewed for finding in each.report.findings)
+        )
+
+    async def _say_jobs(self, found: Sequence[JobDetail], told: Sequence[Told | None]) -> None:
         ended = Counter(each.job.status for each in found)
         spread = ", ".join(f"{number} {_MARKS.get(name, name.value)}" for name, number in ended.items())
         screen = console()
@@ -109,24 +143,32 @@ class Watching:
         screen.print(
             Text(f"{count(len(found), 'change')} in {length(time.monotonic() - self._began)}: {spread}", style="bold")
         )
-        told = {each.made.job_id: await _told(each, job) for each, job in zip(self._asked, found, strict=True)}
-        rows = [await self._row(asked, each, told) for asked, each in zip(self._asked, found, strict=True)]
-        screen.print(table(["job", "change", "status", "review", "told", "tries that failed"], rows))
-        for job_id, result in told.items():
-            _say_review(job_id, result)
+        rows = [
+            await self._row(asked, each, result) for asked, each, result in zip(self._asked, found, told, strict=True)
+        ]
+        screen.print(table(["job", "change", "status", "review", "sent", "failed attempts"], rows))
         self._say_failures([attempt for each in found for attempt in each.attempts])
-        await self._say_what_is_left(found)
-        return ended[JobStatus.DEAD_LETTER] > 0
+
+    def _say_repeated(self, told: Sequence[Told | None], made_with: str) -> None:
+        """Name the reviews that were made before, and whether a new one may say something else."""
+        for asked, each in zip(self._asked, told, strict=True):
+            if each is None or not asked.made.duplicate:
+                continue
+            differs = each.report.made_with != made_with
+            why = " by other rules, settings or another version of the program" if differs else ""
+            complain(f"{asked.change.title} was reviewed before{why}; --again reviews it anew")
 
     async def _look(self) -> list[JobDetail]:
         return [await self._app.operations.jobs.show(each.made.job_id) for each in self._asked]
 
-    async def _row(self, asked: Asked, found: JobDetail, results: Mapping[int, Told | None]) -> tuple[str | Text, ...]:
-        told = results[found.job.job_id]
-        review = "" if told is None else f"{told.severity}, {count(told.findings, 'finding')}"
+    async def _row(self, asked: Asked, found: JobDetail, told: Told | None) -> tuple[str | Text, ...]:
+        review = ""
+        if told is not None:
+            number = len(told.report.open_findings)
+            review = f"{count(number, 'finding')}, {told.report.severity}" if number else "no findings"
         rows = await self._app.operations.deliveries.list(DeliveryFilter(job_id=found.job.job_id))
         sent = [row for row in rows if row.notified_at is not None]
-        self._doubted += sum(1 for row in sent if row.evidence is not None)
+        self._looked_up += sum(1 for row in sent if row.evidence is not None)
         return (
             str(found.job.job_id), asked.change.title or asked.change.changelist_id, status(found.job.status), review,
             f"{len(sent)} of {len(rows)}" if rows else "", str(len(found.attempts) or ""),
@@ -143,27 +185,35 @@ class Watching:
             why = shorten(plain(examples[stage, error_class]), _LONGEST_WHY, placeholder=" ...")
             say(f"  {number} x {error_class} at {stage}, {'retried' if decision == 'retry' else decision}: {why}")
 
-    async def _say_what_is_left(self, found: Sequence[JobDetail]) -> None:
-        if self._doubted:
-            doubted = "1 delivery was" if self._doubted == 1 else f"{self._doubted} deliveries were"
-            say(f"In doubt: {doubted} broken off half-way, and looked up before anything was sent again.")
+    async def _say_what_is_left(self, found: Sequence[JobDetail], told: Sequence[Told | None]) -> None:
+        if self._looked_up:
+            looked_up = "1 delivery" if self._looked_up == 1 else f"{self._looked_up} deliveries"
+            complain(f"{looked_up} broke off half-way and was looked up before anything was sent again")
         if self._replayed:
-            say(
-                f"Replayed and closed: {count(len(self._replayed), 'dead letter')}; `reprieve dead show {self._replayed[0]}` has the history."
+            complain(
+                f"replayed and closed: {count(len(self._replayed), 'dead letter')}; `reprieve dead show {self._replayed[0]}` has the history"
             )
-        for each in found:
+        for each, result in zip(found, told, strict=True):
             if each.job.status is JobStatus.DEAD_LETTER and each.dead_letter is not None:
                 letter = each.dead_letter
-                say(
-                    f"Given up: job {each.job.job_id}, {letter.error_class} at {letter.stage}: `reprieve dead show {letter.letter_id}`"
+                complain(
+                    f"given up: job {each.job.job_id}, {letter.error_class} at {letter.stage}: `reprieve dead show {letter.letter_id}`"
                 )
             elif each.job.status is JobStatus.NEEDS_REVIEW:
                 asked = await self._app.operations.reviews.list(ReviewFilter(job_id=each.job.job_id))
                 command = f"reviews show {asked[-1].review_id}" if asked else f"jobs show {each.job.job_id}"
-                say(f"Waits for a person: job {each.job.job_id} at {each.job.stage}: `reprieve {command}`")
-        mail = self._settings.mail
-        where = f"in {mail.folder}" if mail.host is None else f"through {mail.host}"
-        say(f"Mail: {where}. Everything else: {jobs_hint(self._settings.database)}.")
+                complain(f"waits for a person: job {each.job.job_id} at {each.job.stage}: `reprieve {command}`")
+            elif result is not None:
+                self._say_sent(each.job.job_id, result)
+
+    def _say_sent(self, job_id: int, told: Told) -> None:
+        if told.sent:
+            mail = self._settings.mail
+            where = f" (mail: {mail.folder})" if mail.host is None else ""
+            complain(f"job {job_id} sent to {', '.join(plain(each) for each in told.sent)}{where}")
+        if told.unknown:
+            who = "owner or author has" if told.unknown == 1 else "owners or authors have"
+            complain(f"job {job_id}: {told.unknown} {who} no known address; [notify.people] names it")
 
 
 def jobs_hint(database: str) -> str:
@@ -181,20 +231,17 @@ async def _told(asked: Asked, found: JobDetail) -> Told | None:
     return None
 
 
-def _say_review(job_id: int, told: Told | None) -> None:
-    """What the model found, and whom nobody could tell."""
-    if told is None:
-        return
-    say(f"Job {job_id}: {plain(told.summary)}")
-    for each in told.comments:
-        say(f"  {plain(each.file)}:{each.line}: {plain(each.comment)}")
-    if told.unknown:
-        who = "owner or author" if told.unknown == 1 else "owners or authors"
-        say(
-            f"  Not told of job {job_id}, as nobody knows their address: {told.unknown} {who}; [notify.people] says it."
-        )
-    if not told.sent:
-        say(f"  Nobody is told of job {job_id}: name somebody with --to, or under [notify].")
+def _fails(finding: Finding, least: int) -> bool:
+    """Whether a finding makes `--fail-on` fail: a change cannot allow a secret of its own."""
+    return finding.severity.rank >= least and (not finding.allowed or finding.rule == "secret")
+
+
+async def _pause(working: asyncio.Task[None] | None) -> None:
+    """Wait a moment, or until the work ends."""
+    if working is None:
+        await asyncio.sleep(_EVERY)
+    else:
+        await asyncio.wait([working], timeout=_EVERY)
 
 
 def _settled(found: JobDetail) -> bool:
@@ -212,8 +259,11 @@ async def _ended(working: asyncio.Task[None]) -> None:
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[Sequence[Asked], Sequence[JobDetail]], None]]:
+def _shown(*, shows_jobs: bool) -> Iterator[Callable[[Sequence[Asked], Sequence[JobDetail]], None]]:
     """How a look is shown: live, or as a line for each change."""
+    if not shows_jobs:
+        yield lambda asked, found: None  # noqa: ARG005 - nothing is shown
+        return
     if sys.stdout.isatty():
         with Live(console=console(), auto_refresh=False) as live:
             yield lambda asked, found: live.update(_picture(asked, found), refresh=True)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 from reprieve import UsageError
 from reprieve.review.changes import Kind
 from reprieve.review.critic.change_set import ChangedFile, ChangeSet, UnknownTree
-from reprieve.review.critic.facts import FactsReport, check_change, made_with
+from reprieve.review.critic.facts import FactsReport, check_change, rules_digest
 from reprieve.review.critic.git_changes import read_change
 from reprieve.review.critic.review import Report, Review, build_report
-from reprieve.review.critic.suppression import CriticSettings, settings_of
+from reprieve.review.critic.suppression import settings_of
 from reprieve.review.git import repository_at
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from reprieve import Job
     from reprieve.review.changes import Change
     from reprieve.review.critic.model import ModelCritic
+    from reprieve.review.critic.suppression import CriticSettings
     from reprieve.review.diffs import FileDiff
     from reprieve.review.fetching import Diff
     from reprieve.review.git import Git
@@ -37,6 +39,12 @@ class FactsCritic:
 
     def __init__(self, git: Git, hub: Hub, settings: CriticSettings | None = None) -> None:
         self._git, self._hub, self._settings = git, hub, settings
+
+    @property
+    def made_with(self) -> str:
+        """A digest of the rules and of the settings that replace those of the base."""
+        given = "" if self._settings is None else self._settings.model_dump_json()
+        return hashlib.sha256(f"{rules_digest()} {given}".encode()).hexdigest()[:16]
 
     async def report(self, change: Change, diff: Diff) -> FactsReport:
         """Read the change with its trees, and check it by the settings of its base."""
@@ -88,8 +96,8 @@ class Critic:
 
     @property
     def made_with(self) -> str:
-        """What a report of an unchanged base depends on: the program, its rules, and the model."""
-        rules = "" if self._facts is None else made_with(CriticSettings())
+        """What a report depends on beside the change and its base: program, rules, settings, model."""
+        rules = "" if self._facts is None else self._facts.made_with
         return f"{rules}+{'' if self._model is None else self._model.name}"
 
     async def review(self, job: Job[Change], diff: Diff) -> Review:
@@ -106,7 +114,7 @@ class Critic:
         if facts is None and self._facts is not None:
             critic = self._facts
             facts = await job.remember("facts", lambda: critic.report(job.payload, diff), type=FactsReport)
-        return build_report(review, facts)
+        return replace(build_report(review, facts), made_with=self.made_with)
 
 
 def _patch(diff: Diff) -> ChangeSet:

@@ -41,8 +41,6 @@ class FactsReport:
     """Folded, the worst first; those that the change itself allows are marked."""
     hidden: int = 0
     """Findings beyond the number that is reported."""
-    made_with: str = ""
-    """A digest of the program's version, its rules and the settings."""
 
 
 def check_change(
@@ -73,19 +71,14 @@ def check_change(
         scope=describe_scope(len(applied), len(files), [*_general_only(files, rules), *notes]),
         findings=folded[:MAX_FINDINGS],
         hidden=len(folded[MAX_FINDINGS:]),
-        made_with=made_with(settings),
     )
 
 
 @cache
-def _rules_digest() -> str:
+def rules_digest() -> str:
+    """A digest of the program's version and its rules: with another one a report may differ."""
     said = [f"{rule.id} {rule.code} {rule.severity}" for check in CHECKS for rule in check.rules]
-    return hashlib.sha256("\n".join([version("reprieve"), *said]).encode()).hexdigest()
-
-
-def made_with(settings: CriticSettings) -> str:
-    """A digest of what a report depends on beside the change: another digest, perhaps another report."""
-    return hashlib.sha256(f"{_rules_digest()} {settings.model_dump_json()}".encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([version("reprieve"), *said]).encode()).hexdigest()[:16]
 
 
 def _general_only(files: Sequence[ChangedFile], rules: Sequence[CriticRule]) -> Iterable[str]:

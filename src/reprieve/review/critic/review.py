@@ -110,7 +110,6 @@ def build_report(review: Review, facts: FactsReport | None) -> Report:
         dropped=review.dropped,
         scope=facts.scope if facts is not None else "",
         made_by=tuple(_made_by(review, facts)),
-        made_with=f"{facts.made_with if facts is not None else ''}+{review.model}",
     )
 
 

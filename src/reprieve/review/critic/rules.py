@@ -32,6 +32,11 @@ class CriticRule:
         """Whether it reads files with this suffix."""
         return not self.suffixes or suffix in self.suffixes
 
+    @property
+    def languages(self) -> str:
+        """The files that it reads, for people: `.py .pyi`, or `every file`."""
+        return " ".join(self.suffixes) or "every file"
+
     def at(self, file: str, line: int, *, severity: Severity | None = None, **values: object) -> Finding:
         """Build a finding of this rule; the quoted line is added by the critic."""
         return Finding(
