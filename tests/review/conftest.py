@@ -54,11 +54,15 @@ def git(tmp_path):
 
 @pytest.fixture
 def reviewing(tmp_path, monkeypatch):
-    """Makes a pipeline with this model, and settings in a folder of its own."""
+    """Makes a pipeline with this model and without rules, and settings in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
     def made(model, **said):
-        found = review_settings.load(**({"model": {"name": "openai:stand-in"}} | said))
+        everyone = {"owners": True, "authors": True}
+        said = {"model": {"name": "openai:stand-in"}, "facts": False} | said
+        found = review_settings.load(
+            **said | {"notify": everyone | said.get("notify", {})}, folder=tmp_path / "state", mail={"folder": "mail"}
+        )
         monkeypatch.setenv("OPENAI_API_KEY", "sk-no-key-of-anybody")
         parts = replace(parts_of(found), model=model)
         return make(found, parts), parts

@@ -55,7 +55,8 @@ class Orchard:
         (folder / "prompt.txt").write_text(PROMPT)
         variables = {
             "DATABASE": url, "CHAOS": "8", "REPOSITORY": str(self.repository), "FOLDER": str(folder / "state"),
-            "MODEL__PROMPT": str(folder / "prompt.txt"), "MODEL__ANSWER_TOKENS": "120", "MODEL__FINDINGS": "0", "MODEL__CHARACTERS": "24",
+            "MODEL__NAME": "local", "NOTIFY__OWNERS": "true", "NOTIFY__AUTHORS": "true",
+            "MODEL__PROMPT": str(folder / "prompt.txt"), "MODEL__ANSWER_TOKENS": "120", "MODEL__CHARACTERS": "24",
             "MAIL__HOST": mail.host, "MAIL__PORT": str(mail.smtp_port), "MAIL__SECURITY": "none", "MAIL__JOURNAL": mail.username,
             "MAIL__JOURNAL_PASSWORD": mail.password, "MAIL__JOURNAL_PORT": str(mail.imap_port), "MAIL__JOURNAL_SECURITY": "none",
             "MAIL__JOURNAL_COPY": "false", "MAIL__JOURNAL_LAG": "0",

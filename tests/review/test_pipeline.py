@@ -46,7 +46,7 @@ def test_a_commit_is_fetched_criticized_and_its_owners_and_author_are_told_once(
     pipeline, parts = reviewing(model)
     (ended,), _ = review(pipeline, parts, shop, 1)
     told = ended.raise_for_status().result
-    assert (told.sent, told.findings, told.severity) == (("mailto:bo@shop.example",), 1, "high")
+    assert (told.sent, len(told.report.findings), told.report.severity) == (("mailto:bo@shop.example",), 1, "high")
     assert mail() == {"bo@shop.example": ["Review of Carts know their total: 1 finding, high"]}
     assert "+    def __init__(self, items=[]):" in model.asked[0]
 
@@ -109,7 +109,7 @@ def test_a_change_without_anything_to_read_asks_no_model_and_says_so(reviewing, 
     )
     folder = tmp_path / "locked"
     (ended,), _ = review(pipeline, parts, (folder, make_repository(folder, history)), 1)
-    assert ended.raise_for_status().result.findings == 0
+    assert ended.raise_for_status().result.report.findings == ()
     assert model.asked == []
     (message,) = mailbox.Maildir("mail/ada@shop.example", create=False)
     text = message.get_payload()[0].get_payload(decode=True).decode()
@@ -142,6 +142,6 @@ def test_everybody_is_written_down_before_anybody_is_told_whoever_tells_them(rev
     model.ask = last
     told = {"recipients": ["mailto:boss@shop.example", "maildir:archive"], "owners": False, "authors": False}
     parts = replace(parts, routes={"mailto": Maildir("mail"), "maildir": late})
-    (ended,), _ = review(make(load(notify=told), parts), parts, shop, 1)
+    (ended,), _ = review(make(load(notify=told, folder=Path("state")), parts), parts, shop, 1)
     assert (ended.status, ended.job.stage) == ("dead_letter", "notify")
     assert not Path("mail").exists()

@@ -1,13 +1,15 @@
 """Settings: nothing has to be set, and what is set wrongly is refused with its place and without its value."""
 
 import re
+import subprocess
 import tomllib
 from importlib.resources import files
 
 import pytest
 
 from reprieve import UsageError
-from reprieve.review.parts import critic_of, parts_of
+from reprieve.review.critic.suppression import CriticSettings
+from reprieve.review.parts import address_of, critic_of, parts_of
 from reprieve.review.settings import Settings, load
 
 
@@ -17,9 +19,37 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_without_anything_there_are_defaults():
-    found = load()
-    assert (found.database, found.model.name, str(found.mail.folder)) == ("sqlite:///reprieve.db", "local", "mail")
+def test_without_anything_the_state_of_a_repository_is_in_its_git_directory(folder):
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)
+    (folder / "inner").mkdir()
+    found = load(repository="inner")
+    state = folder / ".git" / "reprieve"
+    assert (found.database, found.mail.folder) == (f"sqlite:///{state / 'reviews.db'}", state / "mail")
+    assert (found.model.name, found.notify.is_on) == (None, False)
+
+
+def test_the_state_of_a_repository_that_is_elsewhere_is_in_the_home_for_state(folder, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    assert load(repository="https://git.example.org/a.git").state == folder / "state" / "reprieve"
+    assert load(repository="/no/such/place").state == folder / "state" / "reprieve"
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("openai:x", "openai:x"),
+        ("http://127.0.0.1:1/v1#x", "openai+http://127.0.0.1:1/v1#x"),
+        ("/a/b.gguf", "local:/a/b.gguf"),
+    ],
+)
+def test_a_model_is_one_setting(name, made):
+    assert address_of(load(model=name).model.name) == made
+
+
+def test_rules_in_the_settings_file_of_a_repository_are_read_from_the_base_and_not_from_here(folder):
+    (folder / "reprieve.toml").write_text('[critic]\nexclude = ["*.py"]\n')
+    assert load().critic is None
+    assert load(folder / "reprieve.toml").critic.exclude == ("*.py",)
 
 
 def test_the_environment_comes_before_the_file_and_the_call_before_both(folder, monkeypatch):
@@ -52,11 +82,12 @@ def test_a_file_that_is_named_has_to_be_there(folder):
 
 def test_the_file_that_init_writes_sets_nothing_and_shows_everything():
     text = (files("reprieve.review") / "reprieve.toml").read_text()
-    assert not [value for value in tomllib.loads(text).values() if value not in ({}, {"people": {}})]
+    assert not [value for value in tomllib.loads(text).values() if value not in ({}, {"people": {}}, {"severity": {}})]
     shown = tomllib.loads(_opened(text))
     for name, field in Settings.model_fields.items():
         assert name in shown, name
-        for inner in getattr(field.annotation, "model_fields", {}):
+        section = CriticSettings if name == "critic" else field.annotation
+        for inner in getattr(section, "model_fields", {}):
             assert inner in shown[name], f"{name}.{inner}"
 
 
@@ -67,7 +98,7 @@ def test_what_the_file_shows_is_what_holds_without_it(folder):
     for section in ("limits", "notify"):
         values = {name: value for name, value in shown[section].items() if name != "people"}
         assert values == {name: found[section][name] for name in values}
-    assert shown["database"] == found["database"]
+    assert shown["facts"] == found["facts"]
 
 
 def _opened(text):
@@ -119,9 +150,15 @@ def test_parts_can_be_replaced_by_a_function_of_ones_own(folder, monkeypatch):
 
 def test_a_prompt_of_ones_own_is_read_and_one_that_is_not_there_is_refused(folder):
     (folder / "mine.txt").write_text("Look at $diff")
-    assert critic_of(load(model={"prompt": "mine.txt"}), parts_of(load()))
+    local = {"name": "local"}
+    assert critic_of(load(model={**local, "prompt": "mine.txt"}), parts_of(load(model=local)))
     with pytest.raises(UsageError, match="cannot be read"):
-        critic_of(load(model={"prompt": "other.txt"}), parts_of(load()))
+        critic_of(load(model={**local, "prompt": "other.txt"}), parts_of(load(model=local)))
+
+
+def test_a_review_without_rules_and_without_a_model_is_refused():
+    with pytest.raises(UsageError, match="needs a critic"):
+        critic_of(load(facts=False), parts_of(load()))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import pytest
 
 import reprieve
 from reprieve.app.outbox.freezing import freeze
-from reprieve.review.critic.model import Critic, Finding, Opinion, Severity, Words, merge, split
+from reprieve.review.critic.findings import Finding, Severity
+from reprieve.review.critic.model import ModelCritic, Opinion, Words, merge, split
+from reprieve.review.critic.review import build_report
 from reprieve.review.diffs import LeftOut, parse
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import messages_of
@@ -87,7 +89,7 @@ def test_a_folder_that_is_called_b_is_found():
     review = merge(
         diff, split(diff.files, 1000), [Opinion(summary="s", severity=Severity.LOW, findings=(finding,))], model="m"
     )
-    assert (review.findings, review.dropped) == ((finding,), 0)
+    assert (review.findings, review.dropped) == ((finding.model_copy(update={"origin": "m"}),), 0)
 
 
 def test_a_review_of_very_many_parts_is_a_message_that_can_be_sent():
@@ -99,14 +101,14 @@ def test_a_review_of_very_many_parts_is_a_message_that_can_be_sent():
         for part in parts
     ]  # fmt: skip
     review = merge(diff, parts, opinions, model="m")
-    assert freeze(messages_of("c", 1, diff, review)[0])
+    assert freeze(messages_of("c", 1, diff, build_report(review, None))[0])
     assert "more parts" in review.summary.splitlines()[-1]
     assert len(review.findings) + review.dropped == 200
 
 
 def run(model, diff, words):
     pipeline = reprieve.Pipeline("asking", profile="criticizer")
-    critic = Critic(model, words=words)
+    critic = ModelCritic(model, words=words)
 
     @pipeline.stage
     async def llm(job: reprieve.Job[int]) -> int:
@@ -141,7 +143,7 @@ def test_an_answer_that_does_not_fit_twice_is_for_a_person(critic):
 )
 def test_a_prompt_that_cannot_be_filled_in_is_refused(critic, text, why):
     with pytest.raises(reprieve.UsageError, match=why):
-        Critic(critic(), template=text)
+        ModelCritic(critic(), template=text)
 
 
 def test_a_diff_cannot_close_the_marks_around_it_nor_fill_in_anything(critic):
