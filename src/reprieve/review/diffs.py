@@ -24,6 +24,7 @@ _GENERATED: Final = tuple(Pattern(each) for each in (
     "vendor/", "node_modules/", "third_party/", "bower_components/", ".yarn/",
 ))  # fmt: skip
 """What machines write, by name."""
+_HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)")
 _SHORT: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 _FALSE: Final = frozenset({"false", "0", "no"})
@@ -51,6 +52,18 @@ class FileDiff:
     old_path: str = ""
     """In the old version; empty for a new file."""
     is_deleted: bool = False
+
+    def line(self, number: int) -> str:
+        """A line of the new file as the diff shows it; empty where it does not."""
+        new = 0
+        for text in self.text.split("\n"):
+            if found := _HUNK.match(text):
+                new = int(found[1])
+            elif text[:1] in {"+", " "}:
+                if new == number:
+                    return text[1:]
+                new += 1
+        return ""
 
     def covers(self, line: int) -> bool:
         """Whether the diff shows this line."""

@@ -89,7 +89,7 @@ def test_a_folder_that_is_called_b_is_found():
     review = merge(
         diff, split(diff.files, 1000), [Opinion(summary="s", severity=Severity.LOW, findings=(finding,))], model="m"
     )
-    assert (review.findings, review.dropped) == ((finding.model_copy(update={"origin": "m"}),), 0)
+    assert (review.findings, review.dropped) == ((finding.model_copy(update={"origin": "m", "quote": "b/x.py 0"}),), 0)
 
 
 def test_a_review_of_very_many_parts_is_a_message_that_can_be_sent():

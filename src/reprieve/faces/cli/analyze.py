@@ -15,7 +15,7 @@ from reprieve.app.redaction import redact
 from reprieve.core.analysis import AnalysisStatus
 from reprieve.core.url_signature import url_signature
 from reprieve.errors import UsageError
-from reprieve.faces.cli.common import DEFAULT_URL, AsJson, Url, complain, patiently, run, say, say_json
+from reprieve.faces.cli.common import DEFAULT_URL, AsJson, NewUrl, complain, patiently, run, say, say_json
 from reprieve.faces.cli.rendering import console, count, plain, status, table
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def analyze(  # noqa: PLR0913 - one parameter an option
         int | None, typer.Option("--max-tokens", help="At most so many in an answer.", min=1, show_default=False)
     ] = None,
     as_json: AsJson = False,
-    url: Url = DEFAULT_URL,
+    url: NewUrl = DEFAULT_URL,
 ) -> None:  # fmt: skip
     """Group URLs by their shape, and ask a model about each shape once; what is known already costs nothing.
 

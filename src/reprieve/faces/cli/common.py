@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn, TypeVar
 
 import typer
@@ -30,13 +31,36 @@ _WAITS: Final = (1.0, 2.0, 4.0)
 _CENTURY: Final = 3_155_760_000.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)")
 
-Url = Annotated[
+
+def _existing(url: str) -> str:
+    """The database of the reviews of this repository, where none is named and this folder holds none."""
+    if url != DEFAULT_URL or Path("reprieve.db").exists():
+        return url
+    from reprieve.review.state import state_folder  # noqa: PLC0415 - only where no database is named
+
+    found = state_folder(".") / "reviews.db"
+    return f"sqlite:///{found}" if found.exists() else url
+
+
+NewUrl = Annotated[
     str,
     typer.Option(
         "--url",
         envvar="REPRIEVE_URL",
         help="The database: sqlite:///file.db or postgresql://user@host/name.",
         show_default=True,
+    ),
+]
+"""For commands that may make the database."""
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="REPRIEVE_URL",
+        help="The database: sqlite:///file.db or postgresql://user@host/name. Default: reprieve.db in this folder, "
+        "else that of `reprieve review` in this repository.",
+        show_default=False,
+        callback=_existing,
     ),
 ]
 Home = Annotated[

@@ -15,7 +15,7 @@ from reprieve.faces.cli.common import (
     DEFAULT_URL,
     AsJson,
     Home,
-    Url,
+    NewUrl,
     duration,
     fail,
     find_pipelines,
@@ -64,7 +64,7 @@ def submit(  # noqa: PLR0913 - one parameter an option
     ] = None,
     as_json: AsJson = False,
     home: Home = None,
-    url: Url = DEFAULT_URL,
+    url: NewUrl = DEFAULT_URL,
 ) -> None:
     """Submit a job; durable when this says so. With --wait, ends with 1 if the job does not succeed.
 

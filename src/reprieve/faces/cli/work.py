@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reprieve.faces.cli.common import BUILT_IN, DEFAULT_URL, Home, Url, duration, find_pipelines, patiently, run
+from reprieve.faces.cli.common import BUILT_IN, DEFAULT_URL, Home, NewUrl, duration, find_pipelines, patiently, run
 
 if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
@@ -47,7 +47,7 @@ def work(  # noqa: PLR0913 - one parameter an option
     poll: Annotated[str, typer.Option(help="How long between two looks at an empty queue, at most.")] = "1s",
     log_level: Annotated[LogLevel, typer.Option(help="How much is said on standard error.")] = LogLevel.INFO,
     home: Home = None,
-    url: Url = DEFAULT_URL,
+    url: NewUrl = DEFAULT_URL,
 ) -> None:
     """Work on jobs until told to stop: SIGTERM or Ctrl-C lets running stages end, and hands back what does not.
 

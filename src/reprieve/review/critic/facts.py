@@ -10,9 +10,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve import redact
 from reprieve.review.critic.change_set import ChangeSet, ParsedFile
-from reprieve.review.critic.findings import Finding, fold
+from reprieve.review.critic.findings import Finding, fold, quoted
 from reprieve.review.critic.parsing import ParserChild, kind_of
 from reprieve.review.critic.registry import CHECKS
 from reprieve.review.critic.summary import count, describe_change, describe_findings, describe_scope
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from reprieve.review.critic.rules import CriticCheck, CriticRule
 
 MAX_FINDINGS: Final = 50
-_MAX_QUOTE: Final = 160
 _LOG: Final = logging.getLogger("reprieve.review.critic")
 
 
@@ -129,14 +127,14 @@ def _quoted(change: ChangeSet, found: Iterable[Finding]) -> Iterable[Finding]:
     lines: dict[str, list[str]] = {}
     for each in found:
         if each.quote or not each.line:
-            yield each.model_copy(update={"quote": _clean(each.quote)}) if each.quote else each
+            yield each.model_copy(update={"quote": quoted(each.quote)}) if each.quote else each
             continue
         if each.file not in lines:
             lines[each.file] = _text_of(change, each.file).split("\n")
         text = lines[each.file]
         line = text[each.line - 1] if each.line <= len(text) else ""
         line = line or _added_line(change.by_path.get(each.file), each.line)
-        yield each.model_copy(update={"quote": _clean(line)})
+        yield each.model_copy(update={"quote": quoted(line)})
 
 
 def _added_line(file: ChangedFile | None, line: int) -> str:
@@ -148,7 +146,3 @@ def _text_of(change: ChangeSet, path: str) -> str:
     if file is not None:
         return file.after or ""
     return (change.tree.read(path) or b"").decode("utf-8", "replace")
-
-
-def _clean(line: str) -> str:
-    return redact(line.strip()[: 2 * _MAX_QUOTE])[:_MAX_QUOTE]

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from reprieve import redact
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_MAX_QUOTE: Final = 160
 FACTS: Final = "facts"
 """The origin of findings that rules made; a model's have the name of the model."""
 PERSON: Final = "person"
@@ -68,6 +71,11 @@ def fold(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         groups.setdefault(key, []).append(each)
     folded = [_merged(sorted(group, key=_by_place)) for group in groups.values()]
     return tuple(sorted(folded, key=lambda each: (-each.severity.rank, *_by_place(each), each.rule)))
+
+
+def quoted(line: str) -> str:
+    """A line as a finding quotes it: without secrets, and not too long."""
+    return redact(line.strip()[: 2 * _MAX_QUOTE])[:_MAX_QUOTE]
 
 
 def worst(findings: Iterable[Finding]) -> Severity:

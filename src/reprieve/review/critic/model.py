@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 import reprieve
 from reprieve import UsageError
 from reprieve.models import Prompt, Role, Turn
-from reprieve.review.critic.findings import Finding, Severity
+from reprieve.review.critic.findings import Finding, Severity, quoted
 from reprieve.review.critic.review import TOY_MODEL, ModelUsage, Review
 
 if TYPE_CHECKING:
@@ -262,7 +262,8 @@ def merge(diff: Diff, parts: Sequence[Part], opinions: Sequence[Opinion], *, mod
         for finding in opinion.findings:
             path = finding.file if finding.file in part.paths else finding.file.removeprefix("b/")
             if path in part.paths and by_path[path].covers(finding.line):
-                kept[finding.model_copy(update={"file": path, "origin": model})] = None
+                quote = quoted(by_path[path].line(finding.line))
+                kept[finding.model_copy(update={"file": path, "origin": model, "quote": quote})] = None
             else:
                 dropped += 1
     findings = sorted(kept, key=lambda each: (each.file, each.line))
