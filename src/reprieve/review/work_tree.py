@@ -95,17 +95,24 @@ async def _written(git: Git, top: Path, *, staged: bool) -> str:
             "GIT_OBJECT_DIRECTORY": str(git.objects),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
         }
+        options = await _without_filters(git, top)
         if not staged:
-            options = await _without_filters(git, top)
             await git.ask(top, "add", "--update", "--", ".", extra=extra, options=options)
             listed = await git.ask(
-                top, "ls-files", "--others", "--exclude-standard", "-z", most=_MAX_LIST_BYTES, extra=extra
+                top,
+                "ls-files",
+                "--others",
+                "--exclude-standard",
+                "-z",
+                most=_MAX_LIST_BYTES,
+                extra=extra,
+                options=options,
             )
             new = await asyncio.to_thread(_small, top, listed.split(b"\0"))
             await git.ask(
                 top, "update-index", "--add", "-z", "--stdin", given=b"".join(new), extra=extra, options=options
             )
-        return (await git.ask(top, "write-tree", extra=extra)).decode().strip()
+        return (await git.ask(top, "write-tree", extra=extra, options=options)).decode().strip()
 
 
 async def _without_filters(git: Git, top: Path) -> tuple[str, ...]:
