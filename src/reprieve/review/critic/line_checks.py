@@ -358,14 +358,14 @@ def _fenced_lines(file: ChangedFile) -> frozenset[int]:
 _STOPS: Final = "it stops the program until a person continues it"
 _PRINTS: Final = "it prints values into the output of the program"
 _JAVASCRIPT: Final = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte")
-_CONSOLE: Final = re.compile(r"\s*(console\.(?:log|dir|table))\((.{0,300})")
+_CONSOLE: Final = re.compile(r"(console\.(?:log|dir|table))\((.{0,300})")
 _LITERAL: Final = re.compile(r"[\"'`]([^\"'`]*)")
 _WORDS_OF_MESSAGE: Final = 3
 _DEBUGGER_USE: Final = re.compile(r"\b(?:pdb|ipdb|pudb)\.(?!set_trace\b)\w")
 _PYTHON_DEBUGGER: Final = re.compile(
-    r"\s*(?:[^#'\"]{0,80};\s*)?((?:pdb|ipdb|pudb)\.set_trace\(\)|breakpoint\(\))\s*(?:#.*)?$"
+    r"(?:[^#'\"]{0,80};\s*)?((?:pdb|ipdb|pudb)\.set_trace\(\)|breakpoint\(\))\s*(?:#.*)?$"
 )
-_PYTHON_IMPORT: Final = re.compile(r"\s*((?:import|from) (pdb|ipdb|pudb))(?:$|\s*[#;]| import set_trace)")
+_PYTHON_IMPORT: Final = re.compile(r"((?:import|from) (pdb|ipdb|pudb))(?:$|\s*[#;]| import set_trace)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,18 +380,18 @@ class _Leftover:
 
 _LEFTOVERS: Final = (
     _Leftover((".py",), _PYTHON_DEBUGGER, _STOPS),
-    _Leftover(_JAVASCRIPT, re.compile(r"\s*(debugger)\s*;?\s*(?://.*)?$"), _STOPS),
+    _Leftover(_JAVASCRIPT, re.compile(r"(debugger)\s*;?\s*(?://.*)?$"), _STOPS),
     _Leftover(
-        (".rb",), re.compile(r"\s*(binding\.(?:pry|irb|break)|byebug|debugger)\s*(?:#.*)?$"), _STOPS
+        (".rb",), re.compile(r"(binding\.(?:pry|irb|break)|byebug|debugger)\s*(?:#.*)?$"), _STOPS
     ),
-    _Leftover((".rs",), re.compile(r"\s*(?:let\s[^=]{1,60}=\s*)?(dbg!)\("), _PRINTS),
-    _Leftover((".php",), re.compile(r"\s*(var_dump|dd)\("), _PRINTS),
-    _Leftover((".java", ".kt"), re.compile(r"\s*((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
-    _Leftover((".go",), re.compile(r"\s*(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>|here)))\("), _PRINTS),
+    _Leftover((".rs",), re.compile(r"(?:let\s[^=]{1,60}=\s*)?(dbg!)\("), _PRINTS),
+    _Leftover((".php",), re.compile(r"(var_dump|dd)\("), _PRINTS),
+    _Leftover((".java", ".kt"), re.compile(r"((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
+    _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>|here)))\("), _PRINTS),
     _Leftover(
         (".py",),
         re.compile(
-            r"\s*(print)\(\s*f?[\"'](?:here\b|DEBUG\b|debug:|xxx|asdf|foo\b[\"']|got here|\{[\w.\[\]()]{1,60}=\}[\"'])", re.IGNORECASE
+            r"(print)\(\s*f?[\"'](?:here\b|DEBUG\b|debug:|xxx|asdf|foo\b[\"']|got here|\{[\w.\[\]()]{1,60}=\}[\"'])", re.IGNORECASE
         ),
         _PRINTS,
     ),
@@ -419,7 +419,7 @@ def find_debug_leftovers(change: ChangeSet) -> Iterator[Finding]:
             (number, match[1], effect)
             for number, line in readable_lines(file)
             for pattern, effect in patterns
-            if (match := pattern.match(line)) and line.strip() not in known and not _speaks(pattern, match)
+            if (match := pattern.match(line.strip())) and line.strip() not in known and not _speaks(pattern, match)
         ]
         texts = _text_lines(file) if found else frozenset()
         for number, statement, effect in found:

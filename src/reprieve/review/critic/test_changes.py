@@ -59,7 +59,7 @@ _NAMED_TESTS: Final = {
     ".py": re.compile(r"\s*(?:async\s+)?def\s+(test\w*)\s*\("),
     ".go": re.compile(r"func\s+(Test\w+)\s*\(\s*\w+\s+\*testing\.T\)"),
     **dict.fromkeys(
-        _JAVASCRIPT, re.compile(r"\s*(?:it|test)(?:\.each\b.{0,200})?\s*\(\s*[\"'`]([^\"'`]{3,200})[\"'`]")
+        _JAVASCRIPT, re.compile(r"\s*(?:it|test)(?:\.each\b[^\"'`]{0,100}\))?\s*\(\s*[\"'`]([^\"'`]{3,200})[\"'`]")
     ),
 }
 _ANNOTATED: Final = re.compile(r"\s*@(?:\w+\.)*(?:Test|ParameterizedTest|RepeatedTest)\b")
@@ -230,7 +230,7 @@ _SKIPS: Final = (
 _GO_TEST: Final = re.compile(r"func\s+(Test\w+)\(.*\{\s*$")
 _ONLY: Final = re.compile(r"\s*((?:it|test|describe|context|suite)\.only|fit|fdescribe)\(\s*[\"'`]")
 _TITLE: Final = re.compile(r"\(?\s*[\"'`]([^\"'`]{1,200})")
-_NAME_BELOW: Final = re.compile(r"\s*(?:[\w\s]{0,60}?\s)?(?:def|class|fn|fun|void|func)\s+(`[^`]{1,200}`|\w+)")
+_NAME_BELOW: Final = re.compile(r"(?:[\w\s]{0,60}?\s)?(?:def|class|fn|fun|void|func)\s+(`[^`]{1,200}`|\w+)")
 _LINES_BELOW: Final = 6
 _MAX_SKIPS: Final = 50
 """Of one file; further ones are not looked at."""
@@ -291,7 +291,7 @@ def _test_name(way: _Skip, lines: list[str], number: int, rest: str) -> str:
             return found[1] if found else ""
         case "below":
             below = lines[number : number + _LINES_BELOW]
-            return next((found[1] for line in below if (found := _NAME_BELOW.match(line[:MAX_LINE]))), "")
+            return next((found[1] for line in below if (found := _NAME_BELOW.match(line.strip()[:MAX_LINE]))), "")
         case _:
             assert_never(way.named)
 
@@ -311,7 +311,7 @@ def _names(name: str, line: str, way: _Skip) -> bool:
     """Whether a line is the one that gives a test its name."""
     if way.named == "here":
         return any(f"{mark}{name}" in line for mark in "\"'`")
-    found = _NAME_BELOW.match(line)
+    found = _NAME_BELOW.match(line.strip())
     return found is not None and found[1] == name
 
 
