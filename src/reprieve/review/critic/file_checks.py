@@ -56,6 +56,8 @@ _PYTHON_2: Final = (
 )
 _NEWER_PYTHON: Final = re.compile(r"\s*(?:type\s+\w|class \w+\[|(?:async )?def \w+\[|except\*? [^(]*,)|.*\b[tf]r?[\"']")
 """Lines that may be syntax of a Python that is newer than the one that parsed them."""
+_ASYNC_NAME: Final = re.compile(r"\.async\b|\basync ?=|\bimport async\b")
+"""`async` was a name before Python 3.7."""
 _RUFF_SECONDS: Final = 10.0
 _RUFF_CODES: Final = (None, "invalid-syntax", "E999")
 _LONGEST_MESSAGE: Final = 120
@@ -84,12 +86,12 @@ def _is_expected(file: ChangedFile, message: str) -> bool:
     folders = PurePosixPath(file.path.lower()).parts[:-1]
     if not text.strip() or "templates" in folders or any("{{" in each for each in folders) or _is_template(file, text):
         return True
-    if file.suffix == ".json" and _JSON_COMMENT.search(text):
+    if (file.suffix == ".json" and _JSON_COMMENT.search(text)) or message.startswith(_PYTHON_2):
         return True
     if file.before is not None:
         return False
     is_input = not _INPUT_FOLDERS.isdisjoint(folders) or (file.is_test and file.suffix not in (".py", ".pyi"))
-    return is_input or message.startswith((_SEVERAL_DOCUMENTS, *_PYTHON_2))
+    return is_input or message.startswith(_SEVERAL_DOCUMENTS)
 
 
 def _is_template(file: ChangedFile, text: str) -> bool:
@@ -100,13 +102,14 @@ def _is_template(file: ChangedFile, text: str) -> bool:
 
 
 def _is_confirmed(file: ChangedFile, line: int) -> bool:
-    """Whether ruff, which knows every Python, does not parse the file either."""
+    """Whether ruff, which knows every Python 3, does not parse the file either."""
     text = file.after or ""
-    found = _ruff_says(text)
-    if found is not None:
-        return found
     lines = text.split("\n")
-    return line <= len(lines) and _NEWER_PYTHON.match(lines[line - 1][:1000]) is None
+    wrong = lines[line - 1][:1000] if line <= len(lines) else ""
+    if _ASYNC_NAME.search(wrong):
+        return False
+    found = _ruff_says(text)
+    return _NEWER_PYTHON.match(wrong) is None if found is None else found
 
 
 def _ruff_says(text: str) -> bool | None:

@@ -127,6 +127,8 @@ _OTHER_NAME: Final = re.compile(
     r"|title|example|pattern|regex|message|format|_type|field|descri|translat|_name|_id\b|_url|url\b|prefix|header",
     re.IGNORECASE,
 )
+_PUBLISHED: Final = re.compile(r"devstoreaccount|minioadmin|guest:guest|localstack|azurite", re.IGNORECASE)
+"""Services for tests whose credentials their makers have published."""
 _REPEATED: Final = re.compile(r"(.)\1{3}")
 _LOCAL_HOST: Final = re.compile(
     r"@(?:localhost|127\.|0\.0\.0\.0|\[?::1|host\.docker|[\w.-]{0,60}example\b|[a-z_]{1,20}[:/])"
@@ -237,7 +239,7 @@ def _is_secret(file: ChangedFile, secret: _Secret, *, is_sample: bool) -> bool:
 
 def _is_credential(secret: _Secret, value: str) -> bool:
     """Whether a value that stands under a telling name is a real one."""
-    if _is_placeholder(value):
+    if _is_placeholder(value) or _PUBLISHED.search(secret.before):
         return False
     if secret.rule == "url-credentials":
         return len(value) >= _SHORTEST_CHOSEN and _LOCAL_HOST.match(secret.after) is None
@@ -252,7 +254,11 @@ def _is_placeholder(value: str) -> bool:
     """Whether a value is made up for a reader, a name, a path or an expression."""
     if _PLACEHOLDER.search(value) or _REPEATED.search(value) or _UUID.match(value) or _IDENTIFIER.match(value):
         return True
-    if any(sign.isspace() for sign in value) or value.startswith(("/", "./", "http", "@", "#", "--")):
+    if (
+        not value.isascii()
+        or any(sign.isspace() for sign in value)
+        or value.startswith(("/", "./", "http", "@", "#", "--"))
+    ):
         return True
     return not any(sign.isdigit() for sign in value) or not any(sign.isalpha() for sign in value)
 
@@ -274,7 +280,8 @@ def _is_sample(file: ChangedFile) -> bool:
     folders = PurePosixPath(file.path.lower()).parts[:-1]
     return (
         file.is_test
-        or file.suffix in _PROSE
+        or file.suffix in _PROSE | _TRANSLATED
+        or _LOCALE.search(file.path.lower()) is not None
         or not _SAMPLE_FOLDERS.isdisjoint(folders)
         or _SAMPLE_NAME.search(file.name) is not None
         or any("test" in each for each in folders)

@@ -113,6 +113,11 @@ _COMMIT: Final = re.compile(
 _LOCAL: Final = ("workspace:", "file:", "link:", "portal:", "./", "../", "path:", "catalog:")
 _SHOWN_NAMES: Final = 4
 _LONGEST_SOURCE: Final = 300
+_MOST_AT_ONCE: Final = 12
+_DEVELOPER_TOOLS: Final = re.compile(
+    r"(?:pytest|py-test|py\.test|flake8|mypy|ruff|black|tox|nox|coverage|codecov|sphinx|pylint|isort|pre-commit|eslint|prettier|jest|vitest"
+    r"|@types/|types-|github\.com/stretchr/testify|rubocop|rspec|twine|build|wheel|setuptools|pip|mock|hypothesis|typescript|@eslint|@typescript-eslint)\b"
+)
 _DEV_GROUPS: Final = ("dev", "test", "tests", "docs", "lint", "typing")
 
 
@@ -140,7 +145,9 @@ def find_dependencies(change: ChangeSet) -> Iterator[Finding]:
             if each.name in places and old.get(each.name) != each.wanted and (source := _loose_source(each.wanted)):
                 yield DEPENDENCY_NOT_PINNED.at(file.path, places[each.name], name=each.name, source=source)
         names = [each.name for each in new if each.is_for_users and each.name not in known and each.name in places]
-        names = list(dict.fromkeys(names))
+        names = [name for name in dict.fromkeys(names) if not _DEVELOPER_TOOLS.match(name)]
+        if len(names) > _MOST_AT_ONCE:  # a list that a program wrote, with the dependencies of dependencies
+            continue
         if names and file.before is not None:
             yield DEPENDENCY_ADDED.at(file.path, min(places[name] for name in names), names=_listed(names))
 
@@ -152,12 +159,12 @@ def _listed(names: list[str]) -> str:
 
 def _line_of(file: ChangedFile, name: str) -> int:
     """The first added line that names a dependency; 0 without one."""
-    word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
-    loose = re.compile(re.escape(name).replace(r"\-", "[-_.]"), re.IGNORECASE)
-    for pattern in (word, loose):
-        found = next((number for number, line in readable_lines(file) if pattern.search(line)), 0)
-        if found:
-            return found
+    exact = re.escape(name)
+    patterns = [rf"[\"']{exact}[\"']\s?:", rf"(?<![\w.-]){exact}(?![\w-])", exact.replace(r"\-", "[-_.]")]
+    for pattern in (re.compile(each, re.IGNORECASE) for each in patterns):
+        for number, line in readable_lines(file):
+            if pattern.search(line) and not line.lstrip().startswith(("#", "//")):
+                return number
     return 0
 
 
@@ -206,11 +213,17 @@ def _of_requirements(lines: Iterable[str], *, is_for_users: bool = True) -> Iter
         if text.startswith("-e"):
             text = text[2:].strip()
         if re.match(r"(?:git\+|https?:)", text):
-            egg = re.search(r"[#&]egg=([\w.-]+)", text)
-            stem = re.sub(r"(?:\.git)?(?:@.*)?$", "", text.partition("#")[0].rstrip("/").rpartition("/")[2])
-            yield _Dependency(egg[1] if egg else stem, text, is_for_users)
+            yield _Dependency(_name_in_url(text), text, is_for_users)
         elif found := _REQUIREMENT.match(text):
             yield _Dependency(re.sub(r"[-_.]+", "-", found[1].lower()), found[2].strip(), is_for_users)
+
+
+def _name_in_url(url: str) -> str:
+    if egg := re.search(r"[#&]egg=([\w.-]+)", url):
+        return egg[1]
+    parts = url.partition("#")[0].partition("://")[2].rstrip("/").split("/")
+    named = [part.partition("@")[0].removesuffix(".git") for part in parts[1:]]
+    return named[1] if len(named) > 1 else parts[-1]
 
 
 def _of_setup_cfg(text: str) -> Iterator[_Dependency]:
@@ -239,8 +252,8 @@ def _of_go(text: str) -> Iterator[_Dependency]:
             section = ""
         is_required = section == "require" or line.startswith("require ")
         found = _GO_REQUIRE.match(line[:MAX_LINE]) if is_required else None
-        if found and "." in found[1] and not found[3]:
-            yield _Dependency(found[1], found[2])
+        if found and "." in found[1]:
+            yield _Dependency(found[1], found[2], is_for_users=not found[3])
 
 
 def _of_gemfile(text: str) -> Iterator[_Dependency]:
@@ -352,10 +365,16 @@ _RIGHTS: Final = (
         None,
     ),
 )
+_PUBLISHES: Final = re.compile(
+    r"release|publish|deploy|tag|draft|docs|pages|version|changelog|docker|image|package", re.IGNORECASE
+)
+"""Names of workflows that write to the repository or its packages because that is their purpose."""
 _USES: Final = re.compile(r"\s*(?:-\s+)?uses:\s*[\"']?([\w.-]+/[\w./-]+)@([\w./-]+)")
 _OWN_ACTIONS: Final = ("actions/", "github/")
 _PINNED: Final = re.compile(r"[0-9a-f]{40}\Z|sha256:")
 _EXPRESSION: Final = re.compile(r"\$\{\{([^{}]{1,300})\}\}")
+_PINNED_USE: Final = re.compile(r"\buses:\s{0,4}[\"']?(?!actions/|github/)[\w.-]{1,80}/[\w./-]{1,120}@[0-9a-f]{40}\b")
+_MIGHTY: Final = re.compile(r"\bsecrets\.(?!GITHUB_TOKEN)\w|:\s{1,4}write\b|write-all|pull_request_target")
 _HOSTILE_TEXT: Final = re.compile(
     r"\bgithub\.(?:head_ref\b|event\.[\w.*\[\]-]{1,80}\.(?:title|body|message|email|name|head_ref|page_name|head\.ref|head\.label)\b)"
 )
@@ -387,29 +406,40 @@ def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
             for pattern, entry, effect, severity in _RIGHTS:
                 if pattern.match(line.strip()) and not pattern.search(before):
                     yield CI_PERMISSION.at(file.path, number, severity=severity, entry=entry, effect=effect)
-            found = _SCOPE.match(line.strip())
+            found = None if _PUBLISHES.search(file.name) else _SCOPE.match(line.strip())
             if found and (file.is_new or "permissions:" in before) and f"{found[1]}: write" not in before:
                 effect = f"lets the workflow change the {found[1]} of the repository"
                 yield CI_PERMISSION.at(file.path, number, entry=f"{found[1]}: write", effect=effect)
 
 
 def find_unpinned_actions(change: ChangeSet) -> Iterator[Finding]:
-    """Actions of third parties that are new to the repository."""
+    """Actions of third parties that are new to the repository.
+
+    A tag is reported where it matters: in a workflow with secrets or write access, and in a repository that pins others.
+    """
     files = [each for each in change.files if _WORKFLOW.search(each.path) and each.added]
-    if not files:
+    new = [(file, number, found) for file in files for number, found in _third_party_actions(file)]
+    if not new:
         return
-    used = "\n".join(
-        [
-            *(each.before or "" for each in change.files if _WORKFLOW.search(each.old_path)),
-            *_ci_texts(change, is_old=True),
-        ]
-    )
-    for file in files:
-        for number, line in readable_lines(file):
-            found = _USES.match(line)
-            if found is None or found[1].startswith(_OWN_ACTIONS) or _PINNED.match(found[2]) or f"{found[1]}@" in used:
-                continue
+    used = "\n".join([*(each.before or "" for each in files), *_ci_texts(change, is_old=True)])
+    pins_others = _PINNED_USE.search(used) is not None
+    for file, number, found in new:
+        is_branch = found[2] in ("main", "master", "latest", "develop", "dev", "trunk", "HEAD")
+        is_mighty = _MIGHTY.search(file.after or "") is not None
+        if f"{found[1]}@" not in used and (is_branch or is_mighty or pins_others):
             yield CI_UNPINNED_ACTION.at(file.path, number, action=found[1], ref=found[2])
+
+
+def _third_party_actions(file: ChangedFile) -> Iterator[tuple[int, re.Match[str]]]:
+    for number, line in readable_lines(file):
+        found = _USES.match(line)
+        if (
+            found
+            and not found[1].startswith(_OWN_ACTIONS)
+            and "/.github/" not in found[1]
+            and not _PINNED.match(found[2])
+        ):
+            yield number, found
 
 
 def find_script_injections(change: ChangeSet) -> Iterator[Finding]:
@@ -470,17 +500,18 @@ def _step_around(lines: list[str], number: int) -> str:
 
 
 def _removed_steps(change: ChangeSet, files: list[ChangedFile]) -> Iterator[Finding]:
-    """Tools that no file of continuous integration runs any more, where the change puts no other command in their place."""
-    kept = [each for each in files if not each.is_deleted]
-    if not change.tree.paths or any(_COMMAND.search(line) for file in kept for _, line in readable_lines(file)):
-        return
+    """Tools that no file of continuous integration runs any more, where no new command takes their place."""
     removed: dict[str, tuple[ChangedFile, int]] = {}
-    for file in kept:
+    for file in files:
         for number, line in file.removed.items():
             text = line[:MAX_LINE]
             if not text.lstrip().startswith("#") and "install" not in text and (found := _TOOL.search(text)):
                 removed.setdefault(found[1], (file, number))
-    left = "\n".join(_ci_texts(change)) if removed else ""
+    if not removed or any(each.is_deleted or each.is_new for each in files) or not change.tree.paths:
+        return
+    if any(_COMMAND.search(line) for file in files for _, line in readable_lines(file)):
+        return
+    left = "\n".join(_ci_texts(change))
     for tool, (file, number) in removed.items():
         if not re.search(rf"\b{re.escape(tool)}\b", left):
             last = (file.after or "").count("\n") + 1
@@ -549,7 +580,7 @@ _MIGRATION_PATH: Final = re.compile(
     r"(?:^|/)(?:migrations?|db/migrate|db/migrations|migrate)/(?:[\w.-]+/){0,3}[\w.-]+\.(?:py|sql|rb)$|(?:^|/)versions/[\w.-]+\.py$|(?:^|/)V\d[\w.]*__[\w.-]+\.sql$"
 )
 _NO_MIGRATION: Final = re.compile(
-    r"(?:^|/)(?:__init__|env|utils?|helpers?|base)\.py$|[._-]down\.sql$|(?:^|/)(?:down|rollback)[\w.-]*\.sql$",
+    r"(?:^|/)(?:__init__|env|utils?|helpers?|base)(?:\.py$|/)|[._-]down\.sql$|(?:^|/)(?:down|rollback)[\w.-]*\.sql$",
     re.IGNORECASE,
 )
 _DOWN: Final = re.compile(
@@ -595,7 +626,7 @@ _REQUIRED: Final = (
 _FILLED: Final = re.compile(
     r"\bdefault|\bgenerated\b|\bserial\b|\bidentity\b|\bconstraint\b|\bcheck\b|\bunique\s*\(", re.IGNORECASE
 )
-_STATEMENT_LINES: Final = 6
+_STATEMENT_LINES: Final = 12
 _CREATED: Final = re.compile(
     r"(?:\bCREATE\s+(?:TEMP\w*\s+|UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?|\bRENAME\s+TO\s+|create_table\(?\s*:?)"
     + _NAME,
@@ -631,7 +662,7 @@ def _is_migration(file: ChangedFile) -> bool:
     if file.suffix != ".py":
         return True
     text = file.after or ""
-    return "migrations.Migration" in text or "down_revision" in text or "class Migration" in text
+    return "migrations.Migration" in text or "down_revision" in text or "class Migration(" in text
 
 
 def _edited_line(file: ChangedFile) -> int:
@@ -668,21 +699,34 @@ def _changes_of_schema(suffix: str, lines: list[str], number: int, line: str) ->
         if suffix in suffixes and (found := pattern.search(line)):
             yield what, found[1], effect
             return
-    below = "\n".join(each[:MAX_LINE] for each in lines[number - 1 : number - 1 + _STATEMENT_LINES])
+    statement = _statement(suffix, lines, number)
     if (
         suffix == ".py"
         and (operation := _DJANGO_OPERATION.match(line.strip()))
-        and (name := _DJANGO_NAME.search(below))
+        and (name := _DJANGO_NAME.search(statement))
     ):
         what, effect = _DJANGO[operation[1]]
         yield what, name[1], effect
-    if not re.search(r"\badd", line, re.IGNORECASE):
+    if "add" not in line.lower() or _FILLED.search(statement):
         return
     for suffixes, pattern in _REQUIRED:
-        statement = pattern.search(below.partition(";")[0]) if suffix in suffixes else None
-        if statement and statement.start() <= len(line) and not _FILLED.search(statement[0] + line[statement.end() :]):
-            yield "adds the required column `{}` without a default", statement[1], _FAILS
+        found = pattern.search(statement) if suffix in suffixes else None
+        if found and found.start() <= len(line):
+            yield "adds the required column `{}` without a default", found[1], _FAILS
             return
+
+
+def _statement(suffix: str, lines: list[str], number: int) -> str:
+    """A line and those below it, up to the end of its statement."""
+    taken: list[str] = []
+    depth = 0
+    for line in lines[number - 1 : number - 1 + _STATEMENT_LINES]:
+        text = line[:MAX_LINE]
+        taken.append(text)
+        depth += text.count("(") - text.count(")")
+        if (";" in text) if suffix == ".sql" else depth <= 0:
+            break
+    return "\n".join(taken).partition(";")[0]
 
 
 CHECKS: Final[tuple[CriticCheck, ...]] = (

@@ -114,29 +114,47 @@ def _tests_of(text: str | None, suffix: str) -> _Tests:
 
 
 def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
-    """One finding for each file that loses tests."""
+    """One finding for each file that loses tests of code that stays."""
     files = [
-        each for each in change.files if each.is_test and each.suffix in TEST_DELETED.suffixes and not each.is_generated
+        each
+        for each in change.files
+        if each.is_test and not each.is_generated and (each.suffix in TEST_DELETED.suffixes) and each.before is not None
     ]
-    if not any(each.removed for each in files):
+    if not any(each.removed for each in files) or _takes_out_code(change):
         return
-    before = {each.path: _tests_of(each.before, each.suffix) for each in files}
-    after = {each.path: _tests_of(None if each.is_deleted else each.after, each.suffix) for each in files}
-    new = {name for path in after for name in after[path].by_name if name not in before[path].by_name}
+    tests = [(each, _tests_of(each.before, each.suffix), _tests_of(each.after, each.suffix)) for each in files]
+    new = {name for _, before, after in tests for name in after.by_name if name not in before.by_name}
+    new |= {
+        name
+        for file in change.files
+        if file.is_test and file.is_new
+        for name in _tests_of(file.after, file.suffix).by_name
+    }
     gone = _words_that_are_gone(change)
-    for file in files:
-        if file.before is None or (file.after is None and not file.is_deleted) or _is_of_deleted_code(file, change):
+    cases = sum(each.is_new and each.is_test and each.suffix not in TEST_DELETED.suffixes for each in change.files)
+    for file, before, after in tests:
+        if _is_of_deleted_code(file, change):
             continue
-        old, kept = before[file.path], after[file.path].by_name
-        lost = [name for name in old.by_name if name not in kept]
-        added_here = sum(name not in old.by_name for name in kept)
-        stays = [name for name in lost if name not in new and not gone.intersection(_WORD.findall(old.body(name)))]
-        if len(lost) <= added_here or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file)):
+        kept = after.by_name
+        lost = [name for name in before.by_name if name not in kept]
+        is_rewritten = len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
+        if is_rewritten or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file)):
             continue
-        if missed := _without_similar(stays, new):
-            line = 0 if file.is_deleted else _line_after(file, old.by_name[missed[0]])
-            what = f"{count(len(missed), 'test')}"
-            yield TEST_DELETED.at(file.path, line, what=what, names=_listed(missed))
+        stays = [name for name in lost if name not in new and not gone.intersection(_WORD.findall(before.body(name)))]
+        if missed := _without_similar([name for name in stays if not _is_merged(name, kept)], new):
+            line = 0 if file.is_deleted else _line_after(file, before.by_name[missed[0]])
+            yield TEST_DELETED.at(file.path, line, what=count(len(missed), "test"), names=_listed(missed))
+
+
+def _takes_out_code(change: ChangeSet) -> bool:
+    """Whether the change makes the code shorter: tests go with the behaviour that it removes."""
+    sources = [each for each in change.files if not each.is_test and each.suffix in TEST_DELETED.suffixes]
+    return sum(len(each.removed) for each in sources) > sum(len(each.added) for each in sources)
+
+
+def _is_merged(name: str, kept: Iterable[str]) -> bool:
+    """Whether a test that is left has the beginning of the name, so that it can have taken the case over."""
+    return any(name.startswith(each) or each.startswith(name) for each in kept)
 
 
 def _words_that_are_gone(change: ChangeSet) -> frozenset[str]:
@@ -166,15 +184,8 @@ def _subject_of(path: str) -> str:
 
 def _without_similar(names: list[str], new: Iterable[str]) -> list[str]:
     """The names that have no similar new name: a test with one was renamed."""
-    open_names = sorted(new)[:_MAX_COMPARED]
-    left = []
-    for name in names[:_MAX_COMPARED]:
-        match = next((each for each in open_names if _is_similar(name, each)), None)
-        if match is None:
-            left.append(name)
-        else:
-            open_names.remove(match)
-    return left
+    others = sorted(new)[:_MAX_COMPARED]
+    return [name for name in names[:_MAX_COMPARED] if not any(_is_similar(name, each) for each in others)]
 
 
 def _is_similar(one: str, other: str) -> bool:
@@ -324,7 +335,7 @@ _IMPORT: Final = re.compile(
     r"\s*(?:import\b|from\s+\S+\s+import\b|use\b|package\b|require\b|using\b|[)\]}({\[;,]+\s*$)"
 )
 _NO_CODE: Final = re.compile(
-    r"(?:^|/)(?:migrations?|versions|docs?|examples?|scripts?|bin|tools?|ci|benchmarks?|bench|config|settings|vendor|locales?|dist|build)/"
+    r"(?:^|/)(?:migrations?|versions|docs?|examples?|scripts?|bin|tools?|ci|benchmarks?|bench|config|settings|vendor|locales?|dist|build|\w*test\w*)/"
     r"|(?:^|/)(?:__init__|__main__|setup|conftest|manage|version|_version|settings|config|constants|noxfile|gulpfile|gruntfile)\.\w+$"
     r"|\.config\.\w+$|\.d\.ts$|\.stories\.\w+$",
     re.IGNORECASE,
