@@ -100,6 +100,7 @@ _ISSUED_RULES: Final = frozenset({
 _OTHER_VENDOR_RULES: Final = frozenset({"google-secret", "svix-secret", "linkedin-secret", "adobe-secret", "hook-url"})
 _PUBLIC_RULES: Final = frozenset({"posthog-key", "private-key", "putty-key"})
 """Keys that are made to be published, and those that have a check of their own."""
+_AROUND: Final = " \t\"'`,;"
 _PUBLIC_VALUE: Final = (
     "pk_",
     "pk.",
@@ -219,12 +220,22 @@ def _taken_out(line: str) -> Iterator[_Secret]:
         end = len(line) - len(following) if is_last else line.find(following, place + 1) if following else place
         if end <= place:
             continue
-        yield _Secret(pieces[index], line[place:end], line[:place], line[end:])
+        value = line[place:end]
+        yield _Secret(_rule_of(value, pieces[index]), value, line[:place], line[end:])
         place = end + len(following)
 
 
+def _rule_of(value: str, rule: str) -> str:
+    """The rule of the vendor whose format a value has; otherwise the rule that took it out for its surroundings."""
+    if _is_of_vendor(rule):
+        return rule
+    report = RedactionReport()
+    redact(value.strip(_AROUND), report=report)
+    return next((each for each, _ in report.counts if _is_of_vendor(each)), rule)
+
+
 def _is_secret(file: ChangedFile, secret: _Secret, *, is_sample: bool) -> bool:
-    value = secret.value.strip(" \t\"'`,;")
+    value = secret.value.strip(_AROUND)
     if secret.rule in _CHOSEN_RULES or secret.rule in _ISSUED_RULES:
         return not is_sample and _stands_as_value(file, secret) and _is_credential(secret, value)
     return (
@@ -422,14 +433,14 @@ def find_debug_leftovers(change: ChangeSet) -> Iterator[Finding]:
             continue
         patterns = _patterns_for(file)
         known = {line.strip() for line in [*(file.before or "").split("\n"), *file.removed.values()]}
-        found = [
-            (number, match[1], effect)
+        found = {
+            number: (match[1], effect)
             for number, line in readable_lines(file)
-            for pattern, effect in patterns
+            for pattern, effect in reversed(patterns)
             if (match := pattern.match(line.strip())) and line.strip() not in known and not _speaks(pattern, match)
-        ]
+        }
         texts = _text_lines(file) if found else frozenset()
-        for number, statement, effect in found:
+        for number, (statement, effect) in found.items():
             if number not in texts:
                 yield DEBUG_LEFTOVER.at(file.path, number, statement=statement, effect=effect)
 

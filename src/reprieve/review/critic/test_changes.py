@@ -29,7 +29,7 @@ TEST_DELETED: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt"),
     finds="deleted tests of code that stays",
-    advice="The change deletes {what} and keeps the code that they tested: {names}. Say why, or keep them.",
+    advice="The change deletes {what}, but the code stays: {names}. Say why in the description, or keep testing it.",
 )
 TEST_SKIPPED: Final = CriticRule(
     id="test-skipped",
