@@ -5,6 +5,7 @@ from email import policy
 from email.parser import BytesParser
 
 from reprieve.review.asking import Finding, Review, Severity
+
 from reprieve.review.diffs import LeftOut
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import clean, messages_of

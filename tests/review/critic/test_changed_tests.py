@@ -1,6 +1,6 @@
 import pytest
 
-from reprieve.review.critic.test_changes import (
+from reprieve.review.critic.changed_tests import (
     find_code_without_test,
     find_deleted_tests,
     find_lone_tests,
