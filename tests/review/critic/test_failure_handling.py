@@ -134,6 +134,12 @@ def test_a_handler_that_drops_every_error_is_found(handler):
     assert problems_in(f"def f():\n{textwrap.indent(code, '    ')}") == ["swallowed-exception"]
 
 
+@pytest.mark.parametrize("name", ["cancel_order", "delete_account", "remove_item", "release_payment", "wait_for_reply"])
+def test_a_failure_is_not_accepted_because_a_name_begins_like_one_of_cleanup(name):
+    code = f"def {name}(order):\n    try:\n        {name}_at_provider(order)\n    except Exception:\n        pass\n"
+    assert problems_in(code) == ["swallowed-exception"]
+
+
 def test_suppressing_every_error_is_found():
     assert problems_in("with contextlib.suppress(Exception):\n    read()") == ["swallowed-exception"]
 

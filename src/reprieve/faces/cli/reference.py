@@ -113,8 +113,10 @@ PAGES: Final = {"commands": commands, "profile-values": profiles, "rules": rules
 def _commands(command: Command, path: str) -> Iterator[list[str]]:
     """Every command that does something, in the order of the help."""
     if isinstance(command, TyperGroup):
-        for name, inner in command.commands.items():
-            if not inner.hidden:
+        context = typer.Context(command, info_name=path)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if inner is not None and not inner.hidden:
                 yield from _commands(inner, f"{path} {name}")
         return
     yield _section(command, path)

@@ -49,9 +49,10 @@ _CLIENTS: Final = _HTTP_METHODS | {
     "put_object", "request_raw",
 }  # fmt: skip
 _CLEANUP: Final = re.compile(
-    r"^_?(?:a?close|shut_?down|stop|terminate|kill|quit|disconnect|cancel|rollback|cleanup|clean_up|unlink|remove|rmtree|rmdir|"
-    r"delete|release|flush|dispose|destroy|tear_?down|join|wait|logout|unsubscribe|unregister|abort|detach|exit|__a?exit__)"
+    r"_?(?:(?:a?close|shut_?down|stop|terminate|kill|disconnect|clean_?up|tear_?down|unsubscribe|unregister|dispose)(?:_\w+)?"
+    r"|quit|cancel|rollback|unlink|remove|rmtree|rmdir|delete|release|flush|destroy|join|wait|logout|abort|detach|exit|__a?exit__)"
 )
+"""Names of functions that end something. `cancel_order` is none of them: its failure matters to the caller."""
 _LOGGING: Final = re.compile(
     r"(?:^|\.)(?:print|warn(?:ing)?|debug|info|error|exception|critical|echo|write|_?log(?:_\w+)?|incr\w*)$|(?:^|[._])log(?:ger|ging)?\.",
     re.IGNORECASE,
@@ -441,7 +442,7 @@ def _is_harmless(module: _Module, node: ast.stmt, body: list[ast.stmt]) -> bool:
     """Whether hiding a failure is accepted: in cleanup, optional imports, and methods that must not raise."""
     function = module.function(node)
     name = function.name if function is not None else ""
-    if name in {"__del__", "__repr__", "__str__"} or "excepthook" in name or _CLEANUP.match(name):
+    if name in {"__del__", "__repr__", "__str__"} or "excepthook" in name or _CLEANUP.fullmatch(name):
         return True
     if all(isinstance(each, (ast.Import, ast.ImportFrom)) for each in body):
         return True
@@ -454,7 +455,7 @@ def _is_cleanup(statement: ast.stmt) -> bool:
     value = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
     if isinstance(value, ast.Await):
         value = value.value
-    return isinstance(value, ast.Call) and _CLEANUP.match(_last_name(value.func)) is not None
+    return isinstance(value, ast.Call) and _CLEANUP.fullmatch(_last_name(value.func)) is not None
 
 
 def _is_answer_of_predicate(module: _Module, handler: ast.ExceptHandler) -> bool:
