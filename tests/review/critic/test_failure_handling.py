@@ -273,6 +273,10 @@ def test_a_bare_retry_has_neither_a_limit_nor_a_pause():
         "for line in lines:\n    try:\n        parse(line)\n        break\n    except Exception:\n        log.info('x')",
         # a search, whose attempts differ
         "for port in range(8000, 8010):\n    try:\n        listen(port)\n        break\n    except Exception:\n        log.info('x')",
+        (
+            "import os\nfor _ in range(9):\n    try:\n        os.mkdir(free_name())\n        break\n"
+            "    except Exception:\n        log.info('taken')"
+        ),
         # a question
         "while True:\n    try:\n        age = int(input())\n        break\n    except Exception:\n        print('again')",
         # an expected failure

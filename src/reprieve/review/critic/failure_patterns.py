@@ -57,7 +57,10 @@ _LOGGING: Final = re.compile(
     re.IGNORECASE,
 )
 _PAUSE: Final = re.compile(r"sleep|wait|back_?off|delay|pause|jitter|throttle|retry_?after|cooldown", re.IGNORECASE)
-_INPUT: Final = re.compile(r"^(?:input|raw_input|prompt|ask|confirm|getpass|readline)$")
+_NO_SERVICE: Final = re.compile(
+    r"^(?:input|raw_input|prompt|ask|confirm|getpass|readline|mkdir|makedirs|mkdtemp|symlink|symlink_to|rename|touch)$"
+)
+"""Questions to a person and names that may be taken: the next attempt needs no pause."""
 _REPEATABLE_URL: Final = re.compile(
     r"search|query|graphql|token|oauth|auth|login|completions|embedding|predict|infer|generate|rpc|lookup|validate|webhook",
     re.IGNORECASE,
@@ -626,8 +629,8 @@ def _loop_problems(module: _Module, loop: ast.For | ast.While, node: _Try) -> It
     broad = [each for each in handlers if _is_broad(module, each) or _is_network_error(module, each)]
     pauses = any(_PAUSE.search(_text(call.func) or _last_name(call.func)) for call in _calls_in([loop]))
     calls = list(_calls_in(node.body))
-    asks = any(_INPUT.match(_last_name(call.func)) for call in _calls_in(loop.body))
-    if broad and calls and not asks:
+    needs_no_pause = any(_NO_SERVICE.match(_last_name(call.func)) for call in _calls_in(loop.body))
+    if broad and calls and not needs_no_pause:
         handler = broad[0]
         if not pauses and not _repairs(handler, node):
             yield _problem("retry-without-backoff", loop)

@@ -441,8 +441,10 @@ _OLD_NAMES: Final = frozenset(
 )
 _BOTH_PYTHONS: Final = re.compile(r"\bPY[23]\b|\bversion_info\b|\bsix\b|except NameError")
 _MEANT: Final = re.compile(r"#.*(?:noqa|type: *ignore|pyright|pylint|re-?export|public)", re.IGNORECASE)
-_FACADE: Final = re.compile(r"^__init__\.py$|compat|_pb2|^api\.py$|^conftest\.py$")
-"""Files that import names for others."""
+_IMPORT: Final = re.compile(r"\s*(?:from|import)\s")
+_LONGEST_IMPORT: Final = 100
+_FACADE: Final = re.compile(r"(?:^|/)(?:__init__|api|conftest)\.py$|compat|_pb2|(?:^|/)(?:migrations|versions)/")
+"""Files that import names for others, and migrations, which a tool writes."""
 
 
 class _RuffError(Exception):
@@ -643,8 +645,12 @@ def _undefined_name(problem: _Problem, file: ChangedFile) -> Severity | None:
 
 def _unused_import(problem: _Problem, file: ChangedFile) -> Severity | None:
     # an import that is only tried, or that is marked as meant for others
-    is_meant = "find_spec" in problem.message or _MEANT.search(problem.line)
-    return None if is_meant or file.suffix == ".pyi" or _FACADE.search(file.name) else _LOW
+    start = problem.row
+    while start > max(1, problem.row - _LONGEST_IMPORT) and not _IMPORT.match(_line(problem.lines, start)):
+        start -= 1
+    first = _line(problem.lines, start)[:_MAX_LINE]
+    is_meant = "find_spec" in problem.message or _MEANT.search(problem.line) or _MEANT.search(first)
+    return None if is_meant or file.suffix == ".pyi" or _FACADE.search(file.path) else _LOW
 
 
 def _unused_variable(problem: _Problem, file: ChangedFile) -> Severity | None:
@@ -726,8 +732,8 @@ def _self_assignment(problem: _Problem, file: ChangedFile) -> Severity | None:
 def _self_comparison(problem: _Problem, file: ChangedFile) -> Severity | None:
     # `value != value` is how NaN is recognized
     _ = file
-    near = " ".join(problem.lines[max(0, problem.row - 2) : problem.row + 1]).lower()
-    return None if f"{problem.text} != " in problem.line or "nan" in near else _MEDIUM
+    after = problem.line[problem.column - 1 + len(problem.text) :].lstrip()
+    return None if after.startswith(("==", "!=")) else _MEDIUM
 
 
 def _environment_default(problem: _Problem, file: ChangedFile) -> Severity | None:
@@ -882,6 +888,7 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "S602": _shell,
     "S605": _shell,
     "S608": _sql,
+    "S610": _only(r"\b(?:select|where|tables|order_by)=", _MEDIUM),
     "S701": _said("`autoescape=False`", _MEDIUM),
 }
 
