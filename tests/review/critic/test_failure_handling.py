@@ -294,6 +294,10 @@ def test_a_bare_retry_has_neither_a_limit_nor_a_pause():
             "def f():\n    n = 0\n    while True:\n        try:\n            return call()\n        except Exception:\n            n += 1\n"
             "            if n > 5:\n                raise\n            time.sleep(n)"
         ),
+        (
+            "def f():\n    while True:\n        try:\n            return call()\n        except Exception as error:\n"
+            "            raise_if_late(error)\n            time.sleep(3)"
+        ),
         "def f():\n    for n in range(5):\n        try:\n            return call()\n        except Exception:\n            time.sleep(n)",
         "@retry(stop=stop_after_attempt(3), wait=wait_random(1, 3))\ndef f():\n    call()",
         "@retry(**options)\ndef f():\n    call()",

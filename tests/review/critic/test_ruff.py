@@ -4,6 +4,7 @@ import subprocess
 import textwrap
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -237,6 +238,18 @@ def test_settings_of_the_environment_and_the_folder_do_not_reach_ruff(tmp_path, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RUFF_CONFIG", str(tmp_path / "ruff.toml"))
     assert rules_in("print(prize)\n") == ["undefined-name"]
+
+
+def test_ruff_starts_without_configuration_in_an_empty_folder(monkeypatch):
+    run, started = subprocess.run, []
+
+    def watched(command, **options):
+        started.append(("--isolated" in command, options["env"], list(Path(options["cwd"]).iterdir())))
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", watched)
+    found_in("print(prize)\n")
+    assert started == [(True, {}, [])]
 
 
 def test_a_name_that_looks_like_an_option_does_not_reach_ruff():

@@ -441,6 +441,8 @@ _OLD_NAMES: Final = frozenset(
 )
 _BOTH_PYTHONS: Final = re.compile(r"\bPY[23]\b|\bversion_info\b|\bsix\b|except NameError")
 _MEANT: Final = re.compile(r"#.*(?:noqa|type: *ignore|pyright|pylint|re-?export|public)", re.IGNORECASE)
+_IMPORT: Final = re.compile(r"\s*(?:from|import)\s")
+_LONGEST_IMPORT: Final = 100
 _FACADE: Final = re.compile(r"(?:^|/)(?:__init__|api|conftest)\.py$|compat|_pb2|(?:^|/)(?:migrations|versions)/")
 """Files that import names for others, and migrations, which a tool writes."""
 
@@ -460,8 +462,6 @@ class _Problem:
     message: str
     lines: tuple[str, ...]
     """All lines of the file."""
-    noqa_row: int
-    """The line whose comments are about this finding: the first one of an import of many lines."""
     text: str
     """The source text from the start of the finding to its end."""
 
@@ -601,7 +601,6 @@ def _problems(answers: Iterable[dict[str, Any]], text: str) -> list[_Problem] | 
                     column=start["column"],
                     message=answer["message"],
                     lines=lines,
-                    noqa_row=answer.get("noqa_row") or start["row"],
                     text=_between(lines, (start["row"], start["column"]), (end["row"], end["column"])),
                 )
             )
@@ -646,8 +645,11 @@ def _undefined_name(problem: _Problem, file: ChangedFile) -> Severity | None:
 
 def _unused_import(problem: _Problem, file: ChangedFile) -> Severity | None:
     # an import that is only tried, or that is marked as meant for others
-    statement = _line(problem.lines, problem.noqa_row)[:_MAX_LINE]
-    is_meant = "find_spec" in problem.message or _MEANT.search(problem.line) or _MEANT.search(statement)
+    start = problem.row
+    while start > max(1, problem.row - _LONGEST_IMPORT) and not _IMPORT.match(_line(problem.lines, start)):
+        start -= 1
+    first = _line(problem.lines, start)[:_MAX_LINE]
+    is_meant = "find_spec" in problem.message or _MEANT.search(problem.line) or _MEANT.search(first)
     return None if is_meant or file.suffix == ".pyi" or _FACADE.search(file.path) else _LOW
 
 
