@@ -1,7 +1,7 @@
 """Links to the website of a repository: its commits, and its lines at a commit.
 
-A forge is written as the base URL of a repository, `https://github.com/team/shop`. Which program runs there is known
-by the host's name. For any other host a prefix names it: `gitea+https://git.example.org/team/shop`.
+A forge is written as the base URL of a repository, `https://github.com/team/shop`. The name of a known host
+shows which program runs there. For other hosts a prefix names it: `gitea+https://git.example.org/team/shop`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ class _Routes:
 _ROUTES: Final = {
     Program.GITHUB: _Routes(commit="/commit/{}", file="/blob/{}/", line="#L{}", source_query="?plain=1"),
     Program.GITLAB: _Routes(commit="/-/commit/{}", file="/-/blob/{}/", line="#L{}", source_query="?plain=1"),
-    Program.GITEA: _Routes(commit="/commit/{}", file="/src/commit/{}/", line="#L{}", source_query="?display=source"),
+    Program.GITEA: _Routes(
+        commit="/commit/{}",
+        file="/src/commit/{}/",
+        line="#L{}",
+        source_query="?display=source",
+    ),
     Program.BITBUCKET: _Routes(commit="/commits/{}", file="/src/{}/", line="#lines-{}"),
 }
 _SHARED_COMMIT: Final = "/commit/{}"
@@ -62,7 +67,7 @@ _RENDERED: Final = (".md", ".markdown", ".rst", ".adoc", ".ipynb", ".svg")
 
 
 def forge_of(remote: str) -> str:
-    """Return the base URL of a repository at its forge, from the URL of a git remote; empty for unknown hosts."""
+    """Return the base URL of a repository at its forge, given a remote's URL; empty for unknown hosts."""
     found = _SCP.fullmatch(remote) if "://" not in remote else None
     if found is not None:
         host, path = found[1], found[2]
@@ -80,7 +85,7 @@ def forge_of(remote: str) -> str:
 
 
 def check_forge(text: str) -> str:
-    """Return a forge that settings name, in the form that the other functions take; raise ValueError if it is none."""
+    """Return the forge that settings name, as the other functions take it; raise ValueError if it is none."""
     if not text:
         return ""
     parts = _split(text)
@@ -108,7 +113,8 @@ def commit_url(forge: str, commit: str) -> str:
 def line_url(forge: str, commit: str, path: str, line: int = 0) -> str:
     """Return the address of a line of a file at a commit, of the file for line 0; empty where it is unknown.
 
-    The programs share no address of files: a host that the settings name without its program has links to commits only.
+    The programs share no address of files: a host that the settings name without its program has only links
+    to commits.
     """
     if not forge or not _COMMIT.fullmatch(commit) or not path or {"", ".", ".."} & set(path.split("/")):
         return ""
@@ -143,10 +149,10 @@ def _split(text: str) -> SplitResult | None:
 
 
 def _repository_path(path: str) -> str:
-    """`team/shop`, without slashes around it and `.git`; empty where a part is not one of a repository's path."""
+    """`team/shop`, without `.git` and slashes around it; empty if it cannot be the path of a repository."""
     path = path.strip("/").removesuffix(".git").rstrip("/")
     parts = path.split("/")
-    if len(parts) > _MAX_SEGMENTS or not all(_SEGMENT.fullmatch(part) and part not in {".", ".."} for part in parts):
+    if len(parts) > _MAX_SEGMENTS or {".", ".."} & set(parts) or not all(map(_SEGMENT.fullmatch, parts)):
         return ""
     return path
 
