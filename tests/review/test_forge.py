@@ -1,4 +1,4 @@
-"""Links to the website of a repository follow from the host's name or from the settings, never from a guess."""
+"""Links to the website of a repository follow from the name of its host or from the settings."""
 
 import asyncio
 import subprocess
@@ -17,6 +17,7 @@ from reprieve.review.work_tree import change_of_work_tree
 from reprieve.testing.sample import Commit, make_repository
 
 COMMIT = "a" * 40
+OWN = "github+https://git.example.org"
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,13 @@ def test_a_path_cannot_leave_the_link():
     strange = 'a b/"><img src=x>?q#L1)`.py'
     url = line_url("https://github.com/s/t", COMMIT, strange, 3)
     assert url == f"https://github.com/s/t/blob/{COMMIT}/a%20b/%22%3E%3Cimg%20src%3Dx%3E%3Fq%23L1%29%60.py#L3"
-    assert [line_url("https://github.com/s/t", COMMIT, path, 3) for path in ("../../x", "/etc/passwd", "")] == [""] * 3
-    assert commit_url("https://github.com/s/t", "main?x") == line_url("https://github.com/s/t", "main", "a.py", 1) == ""
-    assert commit_url("", COMMIT) == line_url("", COMMIT, "a.py", 1) == ""
+    for path in ("../../x", "/etc/passwd", ""):
+        assert line_url("https://github.com/s/t", COMMIT, path, 3) == ""
+
+
+def test_without_a_forge_or_a_commit_there_is_no_link():
+    for forge, commit in (("https://github.com/s/t", "main?x"), ("https://github.com/s/t", ""), ("", COMMIT)):
+        assert commit_url(forge, commit) == line_url(forge, commit, "a.py", 1) == ""
 
 
 def test_a_host_that_is_not_known_is_linked_as_the_settings_say():
@@ -109,7 +114,8 @@ def test_settings_that_name_no_page_are_refused(text, tmp_path, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    make_repository(tmp_path / "shop", (Commit("Ada", "one", {"a.py": "1\n"}), Commit("Ada", "two", {"a.py": "2\n"})))
+    history = (Commit("Ada", "one", {"a.py": "1\n"}), Commit("Ada", "two", {"a.py": "2\n"}))
+    make_repository(tmp_path / "shop", history)
     return tmp_path / "shop"
 
 
@@ -161,11 +167,12 @@ class _HubOf(Hub):
     [
         ("https://api.github.com", "", "https://github.com/o/r"),
         ("https://git.example.org/api/v3", "", ""),
-        ("https://git.example.org/api/v3", "github+https://git.example.org/o/r", "github+https://git.example.org/o/r"),
-        ("https://git.example.org/api/v3", "github+https://git.example.org/o/other", ""),
+        ("https://git.example.org/api/v3", f"{OWN}/o/r", f"{OWN}/o/r"),
+        ("https://git.example.org/api/v3", f"{OWN}/o/other", ""),
     ],
 )
 def test_a_pull_request_has_the_page_of_its_own_repository(api, forge, page):
-    change = Change(changelist_id="o/r#1", kind=Kind.PULL, repository="o/r", number=1, base="b" * 40, head=COMMIT)
+    ends = {"base": "b" * 40, "head": COMMIT}
+    change = Change(changelist_id="o/r#1", kind=Kind.PULL, repository="o/r", number=1, **ends)
     diff = asyncio.run(fetcher(None, forge, _HubOf(api)).fetch(change))
     assert (diff.forge, diff.commit) == (page, COMMIT if page else "")

@@ -100,7 +100,7 @@ class ReviewedChange:
         number = len(self.report.open_findings)
         findings = count(number, "finding") if number else "no findings"
         if number and self.report.hidden:
-            findings = f"more than {number} findings"
+            findings = f"more than {findings}"
         severity = self.report.severity
         return findings if severity is Severity.NONE else f"{findings}, {severity}"
 
@@ -144,7 +144,9 @@ def render(reports: Sequence[ReviewedChange], kind: Format) -> str:
 
 def clean(text: str, *, lines: bool = False) -> str:
     """Replace characters without a shape by spaces; the result is one line unless `lines` keeps the lines."""
-    kept = "".join(" " if _is_invisible(each) and not (lines and each == "\n") else each for each in text)
+    kept = text
+    if not text.isprintable():
+        kept = "".join(" " if _is_invisible(each) and not (lines and each == "\n") else each for each in text)
     return kept.strip() if lines else " ".join(kept.split())
 
 
@@ -272,13 +274,15 @@ def _json(value: object) -> str:
     return json.dumps(value, indent=2) + "\n"
 
 
-def review_data(change: ReviewedChange) -> dict[str, Any]:
+def review_data(change: ReviewedChange, findings: Sequence[Finding] | None = None) -> dict[str, Any]:
     """A report as programs read it: `--format json` and the webhook have these keys, and keep them.
 
     `url` is empty where the page is not known. `line` is 0 for a whole file. `hidden` counts the findings
-    beyond the limit, `dropped` those of a model that point outside the change.
+    beyond the limit, `dropped` those of a model that point outside the change. With `findings`, only these
+    are listed, and the others count as hidden.
     """
     report, left = change.report, change.left_out
+    listed = report.findings if findings is None else findings
     return {
         "changelist_id": clean(change.changelist_id),
         "review_version": change.version,
@@ -286,8 +290,8 @@ def review_data(change: ReviewedChange) -> dict[str, Any]:
         "url": change.url,
         "severity": report.severity.value,
         "summary": clean(report.summary, lines=True),
-        "findings": [finding_data(change, each) for each in report.findings],
-        "hidden": report.hidden,
+        "findings": [finding_data(change, each) for each in listed],
+        "hidden": report.hidden + len(report.findings) - len(listed),
         "dropped": report.dropped,
         "scope": clean(report.scope),
         "not_reviewed": {
@@ -391,7 +395,7 @@ def _markdown_finding(change: ReviewedChange, finding: Finding) -> str:
 def _sarif_run(change: ReviewedChange) -> dict[str, Any]:
     """A run of the schema SARIF 2.1.0, one for each change."""
     report = change.report
-    named = {each.rule or _OPINION for each in report.findings}
+    named = {clean(each.rule) or _OPINION for each in report.findings}
     descriptors = [_sarif_rule(each) for each in sorted(named | set(RULES))]
     index = {each["id"]: number for number, each in enumerate(descriptors)}
     return {
@@ -414,8 +418,8 @@ def _sarif_rule(name: str) -> dict[str, Any]:
     """A rule as the registry describes it; opinions, and rules of another version, only by their name."""
     rule = RULES.get(name)
     if rule is None:
-        said = "A comment of a model or a person" if name == _OPINION else clean(name)
-        return {"id": clean(name), "shortDescription": {"text": said}, "help": {"text": said}}
+        said = "A comment of a model or a person" if name == _OPINION else name
+        return {"id": name, "shortDescription": {"text": said}, "help": {"text": said}}
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.finds},
@@ -425,7 +429,7 @@ def _sarif_rule(name: str) -> dict[str, Any]:
 
 
 def _sarif_result(finding: Finding, index: dict[str, int]) -> dict[str, Any]:
-    rule = clean(finding.rule or _OPINION)
+    rule = clean(finding.rule) or _OPINION
     result: dict[str, Any] = {
         "ruleId": rule,
         "ruleIndex": index[rule],

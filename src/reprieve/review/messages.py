@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.summary import count
 from reprieve.review.forge import line_url
 from reprieve.review.formats import (
     ReviewedChange,
@@ -51,6 +53,7 @@ _MAX_HTML_BYTES: Final = 80_000
 _MAX_DATA_BYTES: Final = 400_000
 _MAX_DATA_SUMMARY: Final = 10_000
 _MAX_DATA_PLACES: Final = 50
+_MAX_DATA_PLACE_CHARACTERS: Final = 20_000
 _SETTINGS_HINT: Final = (
     "To stop these messages, change [notify] in the settings of the review. To change the rules, edit"
     " [critic] in the reprieve.toml of the repository, or put the comment `reprieve: allow RULE` on the line."
@@ -149,7 +152,8 @@ def _place(finding: Finding) -> str:
 
 
 def _also(finding: Finding) -> str:
-    return also_at(finding.model_copy(update={"also": tuple(_clip_start(each) for each in finding.also)}))
+    text = also_at(finding)
+    return text if len(text) <= _MAX_PLACE else f"also at {count(len(finding.also), 'other place')}"
 
 
 def _clip_start(place: str) -> str:
@@ -159,18 +163,9 @@ def _clip_start(place: str) -> str:
 
 def _data(change: ReviewedChange) -> dict[str, Any]:
     """The report as `--format json` has it, cut to what a message can hold."""
-    data = review_data(change)
-    findings = [_cut_places(finding_data(change, each)) for each in change.report.findings]
-    kept: list[dict[str, Any]] = []
-    left = _MAX_DATA_BYTES
-    for each in findings:
-        left -= len(json.dumps(each, ensure_ascii=False).encode())
-        if left < 0:
-            break
-        kept.append(each)
+    findings = [each.model_copy(update={"also": _first_places(each)}) for each in change.report.findings]
+    data = review_data(change, fitting(findings, lambda each: _data_size(change, each), _MAX_DATA_BYTES))
     return data | {
-        "findings": kept,
-        "hidden": change.report.hidden + len(findings) - len(kept),
         "title": clip(data["title"], _MAX_TITLE),
         "summary": clip(data["summary"], _MAX_DATA_SUMMARY),
         "scope": clip(data["scope"], _MAX_DATA_SUMMARY),
@@ -178,8 +173,14 @@ def _data(change: ReviewedChange) -> dict[str, Any]:
     }
 
 
-def _cut_places(finding: dict[str, Any]) -> dict[str, Any]:
-    return finding | {"also": finding["also"][:_MAX_DATA_PLACES]}
+def _first_places(finding: Finding) -> tuple[str, ...]:
+    places = finding.also[:_MAX_DATA_PLACES]
+    sizes = accumulate(len(each) for each in places)
+    return tuple(each for each, size in zip(places, sizes, strict=True) if size <= _MAX_DATA_PLACE_CHARACTERS)
+
+
+def _data_size(change: ReviewedChange, finding: Finding) -> int:
+    return len(json.dumps(finding_data(change, finding), ensure_ascii=False).encode())
 
 
 def _html(change: ReviewedChange, listing: _Listing, subject: str) -> str:
