@@ -104,7 +104,7 @@ class ReviewWatch:
             await self._app.operations.dead_letters.replay(
                 letter.letter_id, actor=_ACTOR, cause="transient", evidence="made on purpose, and over",
                 safe="its stages are idempotent, and people are told once",
-            )  # fmt: skip
+            )
             self._replayed.append(letter.letter_id)
         return bool(letters)
 
@@ -128,7 +128,7 @@ class ReviewWatch:
                 left_out=each.left_out,
                 forge=each.forge,
                 commit=each.commit,
-            )  # fmt: skip
+            )
             for asked, job, each in zip(self._asked, found, told, strict=True)
             if each is not None
         ]
