@@ -102,7 +102,10 @@ class ReviewWatch:
             )
             say(f"  reprieve dead replay {letter.letter_id} --cause transient --evidence 'made on purpose' --safe")
             await self._app.operations.dead_letters.replay(
-                letter.letter_id, actor=_ACTOR, cause="transient", evidence="made on purpose, and over",
+                letter.letter_id,
+                actor=_ACTOR,
+                cause="transient",
+                evidence="made on purpose, and over",
                 safe="its stages are idempotent, and people are told once",
             )
             self._replayed.append(letter.letter_id)
