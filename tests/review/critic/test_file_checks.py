@@ -72,7 +72,11 @@ class TestDoesNotParse:
             ("tslint.json", '// a comment\n{"a": 1}\n', "wrong"),
             ("events.json", '{"a": 1}\n{"a": 2}\n', "Extra data"),
             ("empty.json", "\n", "wrong"),
-            ("old/script.py", 'print "a"\n', "Missing parentheses in call to 'print'. Did you mean print(...)?"),
+            (
+                "old/script.py",
+                'print "a"\n',
+                "Missing parentheses in call to 'print'. Did you mean print(...)?",
+            ),
         ],
     )
     def test_accepts_templates_inputs_of_tests_and_dialects(self, path, text, message):
