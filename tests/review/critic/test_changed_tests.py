@@ -64,8 +64,15 @@ class TestDeletedTests:
         assert self.deleted(*change, renamed={"tests/test_shop.py": "tests/test_store.py"}) == []
 
     def test_accepts_tests_of_a_module_that_is_deleted_too(self):
-        before = {"tests/test_shop.py": python_tests("price"), "src/shop.py": "def price():\n    return 1\n"}
-        assert self.deleted(before, {}) == []
+        code = "def price(shop):\n    return shop\n"
+        before = {"tests/test_shop.py": python_tests("price"), "src/shop.py": code}
+        assert self.deleted(before, {"src/store.py": f"{code}\nassert price\n"}) == []
+
+    def test_accepts_tests_of_a_case_that_the_code_does_not_have_any_more(self):
+        code = "def price(shop):\n    if shop == 1:\n        return 1\n    return shop\n"
+        before = {"tests/test_shop.py": python_tests("price", "shop"), "src/shop.py": code}
+        after = {"tests/test_shop.py": python_tests("price"), "src/shop.py": "def price(shop):\n    return shop\n"}
+        assert self.deleted(before, after) == []
 
     def test_accepts_tests_of_a_function_that_is_deleted_too(self):
         code = "def refund():\n    return 1\n\ndef price():\n    return 1\n"
