@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import sys
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.ruff import find_ruff
 from reprieve.review.critic.rules import CriticCheck, CriticRule
 
 if TYPE_CHECKING:
@@ -114,7 +112,7 @@ def _is_confirmed(file: ChangedFile, line: int) -> bool:
 
 def _ruff_says(text: str) -> bool | None:
     """Whether ruff reports invalid syntax; None where it is not installed or fails."""
-    program = _ruff()
+    program = find_ruff()
     if program is None:
         return None
     command = [
@@ -133,12 +131,6 @@ def _ruff_says(text: str) -> bool | None:
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return any(each.get("code") in _RUFF_CODES for each in said)
-
-
-@cache
-def _ruff() -> str | None:
-    """The program: that of this environment first."""
-    return shutil.which("ruff", path=str(Path(sys.executable).parent)) or shutil.which("ruff")
 
 
 # --- large and binary files ---------------------------------------------------------------------------------
