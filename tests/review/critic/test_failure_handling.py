@@ -514,3 +514,45 @@ def test_long_lines_are_read_in_a_moment(sign, suffix):
     started = time.monotonic()
     check_change(change, checks=failure_handling.CHECKS)
     assert time.monotonic() - started < 1
+
+
+def test_an_exception_of_the_project_that_is_created_and_not_raised_is_reported():
+    code = "try:\n    scan()\nexcept OSError as error:\n    log.warning(error)\n    ParseError(f'no scan: {error}')\n"
+    assert problems_in(code) == ["missing-raise"]
+    assert problems_in(code.replace("    ParseError", "    raise ParseError")) == []
+
+
+def test_a_timeout_that_the_change_removes_from_a_call_over_several_lines_is_missed():
+    before = "import requests\n\n\ndef ask(url):\n    return requests.get(\n        url,\n        timeout=3,\n    )\n"
+    assert [each.rule for each in findings_in(before.replace("        timeout=3,\n", ""), before=before)] == [
+        "no-timeout"
+    ]
+
+
+CLIENT = 'package a\n\nimport "net/http"\n\nfunc New() *http.Client {\n\treturn &http.Client{\n\t\tTimeout: wait,\n\t\tTransport: t,\n\t}\n}\n'
+
+
+def test_a_timeout_that_the_change_removes_from_a_client_of_go_is_missed():
+    findings = findings_in(CLIENT.replace("\t\tTimeout: wait,\n", ""), before=CLIENT, path="client.go")
+    assert [(each.rule, each.line) for each in findings] == [("no-timeout", 6)]
+    assert findings_in(CLIENT.replace("Timeout: wait", "Timeout: 2 * wait"), before=CLIENT, path="client.go") == ()
+
+
+WATCH = 'package a\n\nfunc Watch() error {\n\tfor _, item := range items {\n\t\tif err := add(item); err != nil {\n\t\t\treturn fmt.Errorf("add: %w", err)\n\t\t}\n\t}\n\treturn nil\n}\n'
+
+
+def test_a_go_error_that_was_returned_and_is_left_out_now_is_reported():
+    after = WATCH.replace('return fmt.Errorf("add: %w", err)', "continue")
+    assert [(each.rule, each.line) for each in findings_in(after, before=WATCH, path="a.go")] == [
+        ("swallowed-exception", 5)
+    ]
+    assert findings_in(after, before=None, path="a.go") == ()
+
+
+def test_a_retry_whose_success_is_tested_after_the_attempt_needs_a_pause():
+    code = (
+        "for attempt in range(3):\n    try:\n        answer = client.ping()\n    except OSError:\n        continue\n"
+        "    if answer:\n        break\n"
+    )
+    assert problems_in(code) == ["retry-without-backoff"]
+    assert problems_in(code.replace("        continue", "        time.sleep(attempt)\n        continue")) == []

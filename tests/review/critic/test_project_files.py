@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from reprieve.review.critic.change_set import ChangedFile, ChangeSet, ParsedFile, UnknownTree
+from reprieve.review.critic.facts import check_change
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.project_files import (
     find_dependencies,
@@ -479,3 +480,11 @@ class TestMigrations:
     def test_accepts_formatting_imports_and_comments_of_a_migration(self, edit):
         before = ALEMBIC.format('op.create_table("cart")', "pass")
         assert migrations("alembic/versions/a.py", before.replace(*edit), before) == []
+
+
+def test_a_right_to_read_that_becomes_a_right_to_write_is_reported_in_every_workflow():
+    before = "on: push\njobs:\n  build:\n    permissions:\n      contents: read\n    runs-on: ubuntu-latest\n"
+    after = before.replace("contents: read", "contents: write")
+    path = ".github/workflows/publish.yml"
+    change = change_between({path: before}, {path: after})
+    assert [each.rule for each in check_change(change).findings] == ["ci-permission"]

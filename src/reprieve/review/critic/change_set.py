@@ -98,14 +98,20 @@ class ChangedFile:
         return self._changed_lines[1]
 
     @cached_property
+    def cuts(self) -> frozenset[int]:
+        """The lines of the new version before which the change removes something."""
+        return self._changed_lines[2]
+
+    @cached_property
     def is_test(self) -> bool:
         """Whether the path is a test's, or of something that tests use."""
         return is_test(self.path)
 
     @cached_property
-    def _changed_lines(self) -> tuple[dict[int, str], dict[int, str]]:
+    def _changed_lines(self) -> tuple[dict[int, str], dict[int, str], frozenset[int]]:
         added: dict[int, str] = {}
         removed: dict[int, str] = {}
+        cuts: set[int] = set()
         old = new = 0
         for line in self.diff.split("\n"):
             if found := _HUNK.match(line):
@@ -115,10 +121,11 @@ class ChangedFile:
                 new += 1
             elif line.startswith("-"):
                 removed[old] = line[1:].rstrip("\r")
+                cuts.add(new)
                 old += 1
             elif line.startswith(" "):
                 old, new = old + 1, new + 1
-        return added, removed
+        return added, removed, frozenset(cuts)
 
 
 @dataclass(frozen=True, kw_only=True)

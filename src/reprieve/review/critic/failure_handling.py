@@ -75,6 +75,13 @@ NOT_IDEMPOTENT: Final = CriticRule(
     advice="The first request may have worked although its answer was lost, so the retry can do it twice: "
     "send an idempotency key with the request.",
 )
+MISSING_RAISE: Final = CriticRule(
+    id="missing-raise",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="an exception that is created and not raised",
+    advice="The exception is created and dropped, so the program goes on after the failure: raise it.",
+)
 IGNORED_RESULT: Final = CriticRule(
     id="ignored-gather-result",
     severity=Severity.MEDIUM,
@@ -94,6 +101,7 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
         NO_LIMIT,
         NOT_IDEMPOTENT,
         IGNORED_RESULT,
+        MISSING_RAISE,
     )
 }
 
@@ -105,7 +113,7 @@ def check_python(change: ChangeSet) -> Iterator[Finding]:
     """The problems of Python files that touch added lines and that the old version did not have."""
     for file in change.files:
         parsed = change.parsed.get(file.path)
-        if parsed is None or parsed.after is None or file.is_generated or file.is_test or not file.added:
+        if parsed is None or parsed.after is None or file.is_generated or file.is_test or not (file.added or file.cuts):
             continue
         lines = (file.after or "").split("\n")
         old_lines = (file.before or "").split("\n")
@@ -123,7 +131,11 @@ def check_python(change: ChangeSet) -> Iterator[Finding]:
 
 
 def _is_touched(file: ChangedFile, problem: Sequence[Any]) -> bool:
-    return any(number in file.added for number in range(problem[1], problem[2] + 1))
+    """Whether the change adds a line of a problem, or removes one from its inside."""
+    first, last = problem[1], problem[2]
+    return any(number in file.added for number in range(first, last + 1)) or any(
+        number in file.cuts for number in range(first + 1, last + 1)
+    )
 
 
 def _key(lines: Sequence[str], problem: Sequence[Any]) -> tuple[str, str]:
@@ -226,6 +238,45 @@ def check_dropped_errors(change: ChangeSet) -> Iterator[Finding]:
         yield from (SWALLOWED.at(file.path, number) for number, _ in new)
 
 
+_GO_TEST: Final = re.compile(r"^\s*(?:\}\s*else\s+)?if\s.{0,200}\berr\s*!=\s*nil\s*\{\s*$")
+_GO_IGNORES: Final = re.compile(r"^\s*(?:continue|break|return|return nil)\s*$")
+_GO_HANDLES: Final = re.compile(r"\b(?:return|panic|log\w*|Errorf?|Warn\w*|Fatal\w*)\b.{0,300}\berr\b")
+
+
+def check_go_errors(change: ChangeSet) -> Iterator[Finding]:
+    """Handlers of Go that returned or logged an error and now leave it out."""
+    for file in change.files:
+        if file.suffix != ".go" or file.is_test or file.is_generated:
+            continue
+        lines = _numbered(file.after or "")
+        for number, line in file.added.items():
+            above, below = lines.get(number - 1, ""), lines.get(number + 1, "")
+            is_whole_body = _GO_TEST.match(above[:_LONGEST_LINE]) and below.strip() == "}"
+            if is_whole_body and _GO_IGNORES.match(line) and _handled_before(file, number):
+                yield SWALLOWED.at(file.path, number - 1)
+
+
+def _handled_before(file: ChangedFile, number: int) -> bool:
+    """Whether the line that an added line replaces used the error."""
+    replaced: list[str] = []
+    new = 0
+    for line in file.diff.split("\n"):
+        if found := _NEW_LINE.match(line):
+            new, replaced = int(found[1]), []
+        elif line.startswith("-"):
+            replaced.append(line[1:_LONGEST_LINE])
+        elif line.startswith("+"):
+            if new == number:
+                return any(map(_GO_HANDLES.search, replaced))
+            new += 1
+        else:
+            new, replaced = new + 1, []
+    return False
+
+
+_NEW_LINE: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
+
+
 def _numbered(text: str) -> dict[int, str]:
     return dict(enumerate(text.split("\n"), start=1))
 
@@ -264,6 +315,11 @@ _GO_CALL: Final = re.compile(r"\bhttp\.(?:Get|Post|PostForm|Head)\(")
 _GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{\s*\}|\bhttp\.DefaultClient\.(?:Do|Get|Post|PostForm|Head)\(")
 
 
+_GO_TIMEOUT: Final = re.compile(r"^\s*Timeout:\s")
+_GO_CLIENT_OPENS: Final = re.compile(r"\bhttp\.Client\{\s*$")
+_CLIENT_LINES: Final = 20
+
+
 def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
     """HTTP calls of Go that wait without limit."""
     for file in change.files:
@@ -276,11 +332,27 @@ def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
             waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and not has_limit)
             if waits and line.strip() not in removed:
                 yield NO_TIMEOUT.at(file.path, number)
+        if any(_GO_TIMEOUT.match(line) for line in file.removed.values()):
+            yield from (NO_TIMEOUT.at(file.path, number) for number in _clients_without_timeout(file, text))
+
+
+def _clients_without_timeout(file: ChangedFile, text: str) -> Iterator[int]:
+    """The lines of `http.Client{` over several lines from which the change removes the timeout."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines, 1):
+        if not _GO_CLIENT_OPENS.search(line[:_LONGEST_LINE]):
+            continue
+        body = lines[number : number + _CLIENT_LINES]
+        end = next((place for place, each in enumerate(body) if each.strip().startswith("}")), 0)
+        is_cut = any(cut in file.cuts for cut in range(number + 1, number + end + 2))
+        if is_cut and not any("Timeout" in each for each in body[:end]):
+            yield number
 
 
 CHECKS: Final[tuple[CriticCheck, ...]] = (
     CriticCheck(rules=tuple(_PYTHON_RULES.values()), run=check_python),
     CriticCheck(rules=(NOT_VERIFIED,), run=check_connections),
     CriticCheck(rules=(SWALLOWED,), run=check_dropped_errors),
+    CriticCheck(rules=(SWALLOWED,), run=check_go_errors),
     CriticCheck(rules=(NO_TIMEOUT,), run=check_go_timeouts),
 )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -26,7 +27,7 @@ _HTTP_METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head
 _HTTP_LIBRARIES: Final = frozenset({"requests", "httpx", "httpx2", "aiohttp", "urllib3"})
 _BROAD: Final = frozenset({"Exception", "BaseException"})
 _NETWORK_ERRORS: Final = frozenset({
-    "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "RequestException", "HTTPError", "ClientError",
+    "OSError", "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "RequestException", "HTTPError", "ClientError",
     "ClientConnectionError", "RequestError", "TransportError", "URLError", "OperationalError", "InterfaceError", "DBAPIError",
 })  # fmt: skip
 """Without timeouts: a call that timed out has waited already."""
@@ -53,6 +54,7 @@ _CLEANUP: Final = re.compile(
     r"|quit|cancel|rollback|unlink|remove|rmtree|rmdir|delete|release|flush|destroy|join|wait|logout|abort|detach|exit|__a?exit__)"
 )
 """Names of functions that end something. `cancel_order` is none of them: its failure matters to the caller."""
+_EXCEPTION_NAME: Final = re.compile(r"[A-Z]\w*(?:Error|Exception)")
 _LOGGING: Final = re.compile(
     r"(?:^|\.)(?:print|warn(?:ing)?|debug|info|error|exception|critical|echo|write|_?log(?:_\w+)?|incr\w*)$|(?:^|[._])log(?:ger|ging)?\.",
     re.IGNORECASE,
@@ -81,9 +83,18 @@ def find_problems(tree: ast.Module) -> list[Problem]:
     """Every problem of a file as `[rule, line, end_line, detail]`, by line."""
     module = _Module(tree)
     found: list[Problem] = []
-    for find in (_calls, _settings, _handlers, _retries, _gathers):
+    for find in (_calls, _settings, _handlers, _retries, _gathers, _unraised):
         found += find(module)
     return sorted(found, key=lambda each: (each[1], each[0]))
+
+
+def _unraised(module: _Module) -> Iterator[Problem]:
+    """Exceptions that are created and not raised; ruff finds those that Python itself defines."""
+    for node in module.nodes:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            name = _last_name(node.value.func)
+            if _EXCEPTION_NAME.fullmatch(name) and not hasattr(builtins, name):
+                yield _problem("missing-raise", node)
 
 
 class _Module:
@@ -609,7 +620,9 @@ def _goes_on(handler: ast.ExceptHandler) -> bool:
 
 def _success_leaves(node: _Try, after: list[ast.stmt]) -> bool:
     """Whether the loop ends after the first success."""
-    bodies = (node.body, node.orelse, after)
+    bodies = [node.body, node.orelse, after]
+    if after and isinstance(after[-1], ast.If):
+        bodies.append(after[-1].body)
     return any(body and isinstance(body[-1], (ast.Return, ast.Break)) for body in bodies)
 
 

@@ -478,7 +478,7 @@ def _patterns_for(file: ChangedFile) -> list[tuple[re.Pattern[str], str]]:
     ]
     if file.suffix == ".py" and "pdb" in file.diff and not _uses_debugger(file):
         patterns.append((_PYTHON_IMPORT, "nothing else of the module is used"))
-    if file.suffix in _JAVASCRIPT and prints and file.before is not None and "console." not in file.before:
+    if file.suffix in _JAVASCRIPT and prints and file.before is not None and "console.log" not in file.before:
         patterns.append((_CONSOLE, _PRINTS))
     return patterns
 

@@ -442,10 +442,17 @@ def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
             for pattern, entry, effect, severity in _RIGHTS:
                 if pattern.match(line.strip()) and not pattern.search(before):
                     yield CI_PERMISSION.at(file.path, number, severity=severity, entry=entry, effect=effect)
-            found = None if _PUBLISHES.search(file.name) else _SCOPE.match(line.strip())
+            found = _SCOPE.match(line.strip())
+            if found and _PUBLISHES.search(file.name) and not _was_read(file, found[1]):
+                continue
             if found and (file.is_new or "permissions:" in before) and f"{found[1]}: write" not in before:
                 effect = f"lets the workflow change the {found[1]} of the repository"
                 yield CI_PERMISSION.at(file.path, number, entry=f"{found[1]}: write", effect=effect)
+
+
+def _was_read(file: ChangedFile, scope: str) -> bool:
+    """Whether the change replaces the right to read by the right to write."""
+    return any(line.strip().startswith(f"{scope}: read") for line in file.removed.values())
 
 
 def find_unpinned_actions(change: ChangeSet) -> Iterator[Finding]:
