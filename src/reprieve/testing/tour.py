@@ -16,7 +16,7 @@ from reprieve.faces.cli.common import say
 from reprieve.faces.cli.rendering import count
 from reprieve.faces.cli.review import load, reviewed, served
 from reprieve.review.reviewing import Wanted
-from reprieve.testing.sample import make_repository
+from reprieve.testing.sample import HISTORY, make_repository
 
 _SEED: Final = 7
 
@@ -32,7 +32,7 @@ def main() -> int:
     began = time.monotonic()
     folder = _cleared(given.folder.resolve())
     os.chdir(folder)
-    commits = make_repository(Path("shop"))
+    commits = make_repository(Path("shop"), HISTORY)
     say(f"A repository with {len(commits)} commits, most of them wrong in one way or another: {folder / 'shop'}")
     say("The model is the embedded one: it is there to try the pipeline, and its reviews are poor.")
     if not given.calm:
