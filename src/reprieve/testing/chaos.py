@@ -267,7 +267,7 @@ def _prompt(body: Mapping[str, Any]) -> Prompt:
         if role in {"user", "assistant"}
     )
     most = body.get("max_tokens") or body.get("max_completion_tokens")
-    return Prompt(turns=turns, system=system, max_tokens=most)
+    return Prompt(turns=turns, system=system, max_tokens=most, temperature=body.get("temperature"))
 
 
 class TroubledGit(Git):

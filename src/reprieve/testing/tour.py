@@ -27,7 +27,7 @@ from reprieve.review.pipeline import make
 from reprieve.review.reviewing import Wanted, changes_of, submit_all
 from reprieve.testing.chaos import Fault, write_plan
 from reprieve.testing.sample import HISTORY, make_repository
-from reprieve.testing.tour_summary import read_summary, save_picture
+from reprieve.testing.tour_summary import describe_attempt, read_summary, save_picture
 from reprieve.wiring import connect
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from reprieve.app.application import App
     from reprieve.app.operations.jobs import JobDetail
     from reprieve.app.pipeline import Pipeline
-    from reprieve.ports.reader import AttemptView
     from reprieve.review.reviewing import Asked
     from reprieve.review.settings import Settings
 
@@ -90,9 +89,9 @@ def _faults(commits: Sequence[str]) -> list[Fault]:
     """What fails on the way; a question to the model is known by a text of its diff."""
     return [
         Fault(stage="fetch", kind="busy", about=commits[1]),
-        Fault(stage="fetch", kind="reset", about=commits[6]),
+        Fault(stage="fetch", kind="reset", about=commits[5]),
         Fault(stage="llm", kind="limited", about="def run_list("),
-        Fault(stage="llm", kind="overloaded", about="def percent_of("),
+        Fault(stage="llm", kind="overloaded", about="def find_by_id("),
         Fault(stage="llm", kind="silent", about="A refund always gives back the whole payment"),
         Fault(stage="llm", kind="free", about="only what people read shows euros", stays=True),
         Fault(stage="notify", kind="refused", about=f"ada@shop.example\0{HISTORY[1].subject}"),
@@ -213,16 +212,11 @@ class Progress:
         for run in job.stages[stages:]:
             self.say(f"job {job_id}: {run.stage} done")
         for attempt in job.attempts[attempts:]:
-            self.say(f"job {job_id}: {attempt.stage} failed, {_described(attempt)}")
+            then = ", will be retried" if attempt.decision == "retry" else ""
+            self.say(f"job {job_id}: {attempt.stage} failed, {describe_attempt(attempt)}{then}")
         if status is not before and (status.over or status is JobStatus.NEEDS_REVIEW):
             self.say(f"job {job_id}: {status.value.replace('_', ' ')}")
         self._shown[job_id] = len(job.stages), len(job.attempts), status
-
-
-def _described(attempt: AttemptView) -> str:
-    code = f"{attempt.status_code} " if attempt.status_code else ""
-    then = ", will be retried" if attempt.decision == "retry" else ""
-    return f"{code}{attempt.error_class}{then}"
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def _commit_lines(asked: Asked, job: JobDetail, report: Report | None, reviews: 
         yield _finding_line(findings[0])
     elif report is None and job.attempts:
         last = job.attempts[-1]
-        yield Text(f"{_INDENT}no review yet: {_label(last)} in the stage {last.stage}")
+        yield Text(f"{_INDENT}no review yet: {describe_attempt(last)} in the stage {last.stage}")
 
 
 def _finding_line(finding: Finding) -> Text:
@@ -124,7 +124,7 @@ def _failure_lines(jobs: Mapping[int, JobDetail], reviews: Sequence[ReviewView])
     )
     kinds: dict[tuple[str, str], list[str]] = {}
     for job, attempt in attempts:
-        kinds.setdefault((_label(attempt), _outcome(job, attempt, reviews)), []).append(attempt.stage)
+        kinds.setdefault((describe_attempt(attempt), _outcome(job, attempt, reviews)), []).append(attempt.stage)
     if not kinds:
         yield "  nothing"
     for (label, outcome), stages in list(kinds.items())[:_MAX_KINDS]:
@@ -133,7 +133,8 @@ def _failure_lines(jobs: Mapping[int, JobDetail], reviews: Sequence[ReviewView])
         yield f"  and {count(len(kinds) - _MAX_KINDS, 'other kind')}: reprieve jobs list shows the jobs"
 
 
-def _label(attempt: AttemptView) -> str:
+def describe_attempt(attempt: AttemptView) -> str:
+    """`503 UPSTREAM_UNAVAILABLE`, or what ended the worker."""
     if attempt.cause == "crash":
         return "worker process killed"
     return f"{attempt.status_code} {attempt.error_class}" if attempt.status_code else attempt.error_class
