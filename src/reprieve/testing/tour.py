@@ -91,7 +91,7 @@ def _faults(commits: Sequence[str]) -> list[Fault]:
         Fault(stage="fetch", kind="busy", about=commits[1]),
         Fault(stage="fetch", kind="reset", about=commits[5]),
         Fault(stage="llm", kind="limited", about="def run_list("),
-        Fault(stage="llm", kind="overloaded", about="def find_by_id("),
+        Fault(stage="llm", kind="overloaded", about="def find_by_email("),
         Fault(stage="llm", kind="silent", about="A refund always gives back the whole payment"),
         Fault(stage="llm", kind="free", about="only what people read shows euros", stays=True),
         Fault(stage="notify", kind="refused", about=f"ada@shop.example\0{HISTORY[1].subject}"),
