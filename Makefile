@@ -62,7 +62,7 @@ unit: $(STAMPS)/test
 docs: $(STAMPS)/run ## write the generated pages anew
 	@$(BIN)/python -m reprieve.faces.cli taxonomy --markdown > docs/taxonomy.md
 	@$(BIN)/python -m reprieve.faces.cli.lifecycle > docs/lifecycle.md
-	@for page in commands profile-values settings; do \
+	@for page in commands profile-values rules settings; do \
 	  $(BIN)/python -m reprieve.faces.cli.reference $$page > docs/$$page.md || exit 1; \
 	done
 

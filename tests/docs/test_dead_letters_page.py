@@ -1,4 +1,4 @@
-"""The guide to dead letters, typed in as its reader would: every command, then the program; and the README's own."""
+"""The guide to dead letters, typed in as its reader would: every command, then the program."""
 
 import json
 
@@ -11,8 +11,8 @@ from reprieve.core.remedies import REMEDIES
 
 @pytest.fixture
 def with_reviews(page, reader, tmp_path):
-    """A reader who has saved the README's program."""
-    (program,) = page("README.md").section("## Pipelines that survive").programs
+    """A reader who has saved the example."""
+    (program,) = page("docs/operating.md").section("## The example").programs
     (tmp_path / "reviews.py").write_text(program, encoding="utf-8")
     done = reader.python("reviews.py")
     assert (done.returncode, done.stderr) == (0, "")
@@ -45,18 +45,6 @@ def test_every_command_of_the_page_runs_and_does_what_the_page_says(page, with_r
     assert [row.split()[1] for row in rows] == ["approved", "resolved", "resolved"]
     assert replayed == "1 []"
     assert "its job has not succeeded" in refused
-
-
-def test_the_readme_gives_a_second_chance(page, with_reviews):
-    before = [
-        "export REPRIEVE_APP=reviews REPRIEVE_URL=sqlite:///reviews.db",
-        'reprieve submit review \'{"name": "no such thing"}\'',
-        "reprieve work --until-idle",
-    ]
-    commands = page("README.md").section("## Dead letters").commands
-    assert len(commands) == 4
-    said = with_reviews.types_all([*before, *commands, "reprieve work --until-idle", "reprieve dead show 1 --json"])
-    assert json.loads(said["reprieve dead show 1 --json"])["state"] == "replayed"
 
 
 def test_the_page_has_the_remedies_as_they_are(page):

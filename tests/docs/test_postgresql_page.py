@@ -7,8 +7,8 @@ import pytest
 
 @pytest.fixture
 def with_reviews(page, reader, tmp_path):
-    """A reader who has run the README's program, and has a job waiting."""
-    (program,) = page("README.md").section("## Pipelines that survive").programs
+    """A reader who has run the example, and has a job waiting."""
+    (program,) = page("docs/operating.md").section("## The example").programs
     (tmp_path / "reviews.py").write_text(program, encoding="utf-8")
     assert reader.python("reviews.py").returncode == 0
     return reader

@@ -1,30 +1,39 @@
 """The README's pipeline and the commands of the README and of the page on operating, run as their reader would."""
 
 import json
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def with_reviews(page, reader, tmp_path):
-    """A reader who has saved the README's program and run it."""
-    (program,) = page("README.md").section("## Pipelines that survive").programs
+    """A reader who has saved the example and run it."""
+    (program,) = page("docs/operating.md").section("## The example").programs
     (tmp_path / "reviews.py").write_text(program, encoding="utf-8")
     done = reader.python("reviews.py")
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
     return reader
 
 
-def test_the_pipeline_of_the_readme_runs_by_command_too(page, with_reviews):
-    commands = page("README.md").section("## Pipelines that survive").commands
-    assert len(commands) == 6
-    said = {line: with_reviews.types(line) for line in commands}
-    (dead,) = [output for line, output in said.items() if "--status dead_letter" in line]
-    assert "dead_letter" in dead
-    assert "succeeded" not in dead
-    shown = said[commands[-1]]
-    assert "job 2 of review: succeeded" in shown
-    assert shown.splitlines()[-1].strip() == "1"
+def test_the_pipeline_of_the_readme_runs_and_its_dead_letter_is_found_by_command(page, reader, tmp_path):
+    section = page("README.md").section("## A pipeline")
+    (program,) = section.programs
+    (tmp_path / "orders.py").write_text(program, encoding="utf-8")
+    done = reader.python("orders.py")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6 EUR\n", "")
+    said = [reader.types(line) for line in section.commands]
+    assert len(said) == 5
+    assert "no product has such a name" in said[-1]
+
+
+def test_the_readme_is_short_and_its_picture_is_there(page):
+    readme = page("README.md")
+    assert len(readme.text.split()) <= 700
+    assert "docs/run.svg" in readme.text
+    assert (ROOT / "docs" / "run.svg").is_file()
 
 
 def test_the_commands_of_the_page_on_operating_run(page, with_reviews):

@@ -170,6 +170,15 @@ def test_a_file_that_does_not_belong_in_the_wheel_is_named_with_the_reason(name,
     assert why in found
 
 
+def test_the_description_of_the_package_has_no_picture_and_no_link_that_leads_nowhere(wheel):
+    (text,) = [text for name, text in contents(wheel).items() if name.endswith(".dist-info/METADATA")]
+    description = text.decode().partition("\n\n")[2]
+    assert description.startswith("# Reprieve")
+    assert "https://github.com/celery/celery" in description
+    assert re.findall(r"\]\((?!https://)", description) == []
+    assert "![" not in description
+
+
 def test_every_file_of_the_packages_is_in_the_wheel(wheel):
     found = [path.relative_to(package.parent) for package in PACKAGES for path in package.rglob("*.*")]
     wanted = {path.as_posix() for path in found if "__pycache__" not in path.parts}
@@ -184,7 +193,7 @@ def test_the_source_distribution_has_what_building_and_testing_take_and_no_more(
     tops = {path.parts[1] for path in names if len(path.parts) > 1}
     assert tops == {
         ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "bench", "docs",
-        "pyproject.toml", "requirements", "src", "tests", "tools",
+        "hatch_build.py", "pyproject.toml", "requirements", "src", "tests", "tools",
     }  # fmt: skip
     assert [path for path in names if "results" in path.parts or "__pycache__" in path.parts] == []
 

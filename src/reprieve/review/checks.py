@@ -81,6 +81,7 @@ async def _repository(settings: Settings) -> str:
 
 
 async def _database(settings: Settings) -> str:
+    settings.state.mkdir(parents=True, exist_ok=True)
     async with reprieve.connect(settings.database) as app:
         health = await app.operations.database.check()
     if not health.sound:

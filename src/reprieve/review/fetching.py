@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 from reprieve.review import owners
 from reprieve.review.changes import Change, Kind
 from reprieve.review.diffs import NOTHING, FileDiff, LeftOut, Limits, is_generated, lines_of, parse
+from reprieve.review.forge import forge_of
 from reprieve.review.git import EMPTY_TREES, repository_at
 from reprieve.review.recipients import Recipients, recipients_of
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from reprieve.review.git import Git
+    from reprieve.review.git import Git, Repository
     from reprieve.review.github import Hub
     from reprieve.senders import Sender
 
@@ -47,6 +48,10 @@ class Diff:
     recipients: tuple[str, ...]
     unknown: int
     """Owners and authors whom nobody can reach."""
+    forge: str = ""
+    """The base URL of the repository at its forge, as `forge.py` writes it; empty where it is not known."""
+    commit: str = ""
+    """The commit that links point to; empty where the forge is unknown, and for a work tree or an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +74,8 @@ class _Found:
     authors: tuple[str, ...] = ()
     left_out: LeftOut = NOTHING
     paths: tuple[str, ...] = ()
+    forge: str = ""
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,8 @@ class Fetcher:
     routes: Mapping[str, Sender]
     concern: Concern
     limits: Limits
+    forge: str = ""
+    """The forge that the settings name, in place of the one that the remote `origin` has."""
 
     async def fetch(self, change: Change) -> Diff:
         """The diff and the recipients of a change."""
@@ -97,7 +106,7 @@ class Fetcher:
             people = recipients_of(named, concerned, people=self.concern.people, routes=self.routes)
         return Diff(
             title=change.title or change.changelist_id, files=parsed.files, left_out=found.left_out + parsed.left_out,
-            recipients=people.told, unknown=people.unknown,
+            recipients=people.told, unknown=people.unknown, forge=found.forge, commit=found.commit,
         )  # fmt: skip
 
     async def _found(self, change: Change) -> _Found:
@@ -120,10 +129,16 @@ class Fetcher:
             if found is not None:
                 break
         authors = await self.hub.authors(where, change.number) if self.concern.authors else ()
-        return _Found(text=text, attributes=attributes or "", owners=found or "", authors=authors)
+        named = self.forge if self.forge.endswith(f"/{where}") else ""  # it may name another repository
+        forge = forge_of(self.hub.page(where)) or named
+        return _Found(
+            text=text, attributes=attributes or "", owners=found or "", authors=authors, forge=forge,
+            commit=change.head if forge else "",
+        )  # fmt: skip
 
     async def _of_git(self, change: Change) -> _Found:
-        folder = await self.git.folder_of(repository_at(change.repository), holding=(change.base, change.head))
+        repository = repository_at(change.repository)
+        folder = await self.git.folder_of(repository, holding=(change.base, change.head))
         attributes = await self.git.file(folder, change.base, _ATTRIBUTES) or ""  # a change may not hide itself
         paths, kept, left_out = await self._listed(folder, change, attributes)
         text = b""
@@ -131,10 +146,23 @@ class Fetcher:
             text = await self.git.ask(
                 folder, *_LINES_OF_A_DIFF, "-p", change.base, change.head, "--", *kept, most=self.limits.diff_bytes
             )
+        forge = await self._forge(folder, repository)
         return _Found(
             text=text.decode("utf-8", "replace"), attributes=attributes, owners=await self._owners(folder, change),
-            authors=await self._authors(folder, change), left_out=left_out, paths=paths,
+            authors=await self._authors(folder, change), left_out=left_out, paths=paths, forge=forge,
+            commit=change.head if forge and await self._is_commit(folder, change.head) else "",
         )  # fmt: skip
+
+    async def _forge(self, folder: Path, repository: Repository) -> str:
+        """The forge that the settings name, or the one of the URL that the repository was cloned from."""
+        if self.forge or repository.remote:
+            return self.forge or forge_of(repository.location)
+        said = await self.git.ask(folder, "config", "--get", "remote.origin.url")
+        return forge_of(said.decode("utf-8", "replace").strip())
+
+    async def _is_commit(self, folder: Path, name: str) -> bool:
+        """Whether an object is a commit; the head of a work tree or an index is a tree."""
+        return (await self.git.ask(folder, "cat-file", "-t", name)).strip() == b"commit"
 
     async def _listed(
         self, folder: Path, change: Change, attributes: str

@@ -11,6 +11,7 @@ import httpx2
 
 from reprieve import Permanent, UsageError
 
+_PUBLIC_API: Final = "https://api.github.com"
 _NOT_FOUND: Final = 404
 _HERE: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _FORMS: Final = {
@@ -32,10 +33,14 @@ class Pull:
 class Hub:
     """Asks the API; no retries of its own."""
 
-    def __init__(self, url: str = "https://api.github.com", *, token: str | None = None, seconds: float = 30.0) -> None:
+    def __init__(self, url: str = _PUBLIC_API, *, token: str | None = None, seconds: float = 30.0) -> None:
         if not _is_trustworthy(url):
             raise UsageError("the API of pull requests is asked over https, by a URL without a user or a query")
         self._url, self._token, self._seconds = url.rstrip("/"), token, seconds
+
+    def page(self, repository: str) -> str:
+        """The URL of the page of a repository; empty for any API but that of github.com."""
+        return f"https://github.com/{repository}" if self._url == _PUBLIC_API else ""
 
     async def pull(self, repository: str, number: int) -> Pull:
         """Its title, and between which commits it stands."""

@@ -78,7 +78,9 @@ def fetcher_of(settings: Settings, parts: Parts) -> Fetcher:
     concern = Concern(recipients=notify.recipients, people=notify.people, owners=notify.owners, authors=notify.authors)
     recipients_of(notify.recipients, (), people=notify.people, routes=parts.routes)  # wrong ones are told at once
     limits = Limits(**settings.limits.model_dump())
-    return Fetcher(git=parts.git, hub=parts.hub, routes=parts.routes, concern=concern, limits=limits)
+    return Fetcher(
+        git=parts.git, hub=parts.hub, routes=parts.routes, concern=concern, limits=limits, forge=notify.forge
+    )
 
 
 def critic_of(settings: Settings, parts: Parts) -> Critic:

@@ -9,6 +9,7 @@ import reprieve
 from reprieve import Job, Pipeline
 from reprieve.review.changes import Change
 from reprieve.review.critic.review import Report, Review
+from reprieve.review.diffs import NOTHING, LeftOut
 from reprieve.review.fetching import Diff
 from reprieve.review.messages import messages_of
 from reprieve.review.parts import critic_of, fetcher_of
@@ -28,6 +29,10 @@ class Told:
     sent: tuple[str, ...] = ()
     unknown: int = 0
     """Owners and authors without an address."""
+    left_out: LeftOut = NOTHING
+    forge: str = ""
+    """The page of the repository at its forge; empty where it is not known."""
+    commit: str = ""
 
 
 def make(settings: Settings, parts: Parts) -> Pipeline:
@@ -48,6 +53,13 @@ def make(settings: Settings, parts: Parts) -> Pipeline:
         report = await critic.report(job, fetch, llm)
         messages = messages_of(job.subject, job.version, fetch, report)
         went = await reprieve.deliver(job, messages, via=parts.routes)
-        return Told(report=report, sent=went.sent, unknown=fetch.unknown)
+        return Told(
+            report=report,
+            sent=went.sent,
+            unknown=fetch.unknown,
+            left_out=fetch.left_out,
+            forge=fetch.forge,
+            commit=fetch.commit,
+        )
 
     return pipeline

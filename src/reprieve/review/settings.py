@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from reprieve import UsageError
 from reprieve.review.critic.suppression import CriticSettings
+from reprieve.review.forge import check_forge
 from reprieve.review.state import state_folder
 
 if TYPE_CHECKING:
@@ -60,6 +61,14 @@ class NotifySettings(_Section):
     """Those who wrote the commits."""
     people: dict[str, str] = Field(default_factory=dict)
     """How the names of CODEOWNERS are reached: "@ada" = "ada@example.org"."""
+    forge: str = ""
+    """The page of the repository that messages link to, where it does not follow from the remote `origin`:
+    `https://git.example.org/team/shop`, or `gitea+https://...` to link to lines of files too."""
+
+    @field_validator("forge")
+    @classmethod
+    def _is_a_page(cls, value: str) -> str:
+        return check_forge(value)
 
     @property
     def is_on(self) -> bool:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from reprieve.review.critic.rules import CriticRule
+
     Command = Any  # of the click that Typer brings along, which has no public name
 
 _COMMANDS: Final = """\
@@ -36,12 +38,23 @@ _PROFILES: Final = """\
 
 Every number names the requirement behind it. How to change them, or to write your own: [profiles](profiles.md).
 """
+_RULES: Final = """\
+# Rules of the critic
+
+<!-- made by `make docs` from the rules themselves; a test keeps it true -->
+
+What [`reprieve review`](reviewing.md) finds. A rule reads only what a change adds or touches. `[critic]` in
+`reprieve.toml` switches rules off and changes severities, by the id or by the code.
+
+| rule | severity | files | finds | code of ruff |
+|---|---|---|---|---|"""
 _SETTINGS: Final = """\
 # Settings of the review pipeline
 
 <!-- made by `make docs` from the file that `reprieve init` writes; a test keeps it true -->
 
-They are read from `reprieve.toml` in the current folder, or from the file that `--settings` names. Each can be given in the environment too, which goes before the file:
+They are read from `reprieve.toml` in the current folder, or from the file that `--settings` names (`[critic]` is read from the base of
+each change, so that a change cannot switch its own review off). Each can be given in the environment too, which goes before the file:
 `REPRIEVE_REVIEW_` and its name, sections parted by two underscores, as in `REPRIEVE_REVIEW_MODEL__NAME=openai:gpt-5-mini`. Secrets belong there. Nothing has to be set.
 
 The engine itself has no settings file; its commands take options and these variables:
@@ -76,14 +89,34 @@ def settings() -> str:
     return f"{_SETTINGS}\n```toml\n{text.strip()}\n```\n"
 
 
-PAGES: Final = {"commands": commands, "profile-values": profiles, "settings": settings}
+def rules() -> str:
+    """All rules of the critic."""
+    from reprieve.review.critic.registry import CHECKS  # noqa: PLC0415 - an extra
+
+    merged: dict[str, list[CriticRule]] = {}
+    for rule in (rule for check in CHECKS for rule in check.rules):
+        merged.setdefault(rule.id, []).append(rule)
+    rows = [_rule_row(name, merged[name]) for name in sorted(merged)]
+    return "\n".join([_RULES, *rows, ""])
+
+
+def _rule_row(name: str, rules: list[CriticRule]) -> str:
+    codes = ", ".join(sorted({rule.code for rule in rules if rule.code}))
+    finds = "; ".join(dict.fromkeys(rule.finds for rule in rules)).replace("|", "\\|")
+    severities = ", ".join(dict.fromkeys(rule.severity.value for rule in rules))
+    return f"| `{name}` | {severities} | {rules[0].languages} | {finds} | {codes} |"
+
+
+PAGES: Final = {"commands": commands, "profile-values": profiles, "rules": rules, "settings": settings}
 
 
 def _commands(command: Command, path: str) -> Iterator[list[str]]:
     """Every command that does something, in the order of the help."""
     if isinstance(command, TyperGroup):
-        for name, inner in command.commands.items():
-            if not inner.hidden:
+        context = typer.Context(command, info_name=path)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            if inner is not None and not inner.hidden:
                 yield from _commands(inner, f"{path} {name}")
         return
     yield _section(command, path)

@@ -281,6 +281,7 @@ def _made(settings: Settings, stack: AsyncExitStack) -> tuple[Pipeline, Parts]:
 async def _opened(settings: Settings, stack: AsyncExitStack) -> App:
     from reprieve.wiring import connect  # noqa: PLC0415 - who asks for help does not wait for it
 
+    settings.state.mkdir(parents=True, exist_ok=True)
     return await patiently(lambda: stack.enter_async_context(connect(settings.database)))
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from reprieve.faces.cli.review import ReviewOptions
     from reprieve.ports.reader import AttemptView
     from reprieve.review.critic.findings import Finding
+    from reprieve.review.formats import Span
     from reprieve.review.pipeline import Told
     from reprieve.review.reviewing import Asked
     from reprieve.review.settings import Settings
@@ -46,6 +47,9 @@ _ACTOR: Final = "chaos"
 _LONGEST_WHY: Final = 100
 _UNFINISHED: Final = 3
 """The exit code where a review was given up, or waits for a person."""
+_COLOURS: Final = {
+    "high": "bold red", "medium": "yellow", "low": "cyan", "heading": "bold", "place": "bold", "quote": "dim", "muted": "dim",
+}  # fmt: skip
 _MARKS: Final = {
     JobStatus.SUCCEEDED: "done",
     JobStatus.DEAD_LETTER: "given up",
@@ -98,9 +102,12 @@ class ReviewWatch:
             )
             say(f"  reprieve dead replay {letter.letter_id} --cause transient --evidence 'made on purpose' --safe")
             await self._app.operations.dead_letters.replay(
-                letter.letter_id, actor=_ACTOR, cause="transient", evidence="made on purpose, and over",
+                letter.letter_id,
+                actor=_ACTOR,
+                cause="transient",
+                evidence="made on purpose, and over",
                 safe="its stages are idempotent, and people are told once",
-            )  # fmt: skip
+            )
             self._replayed.append(letter.letter_id)
         return bool(letters)
 
@@ -111,19 +118,29 @@ class ReviewWatch:
 
     async def report(self, options: ReviewOptions, *, made_with: str) -> int:
         """Print the reviews and what is left to do; returns the exit code."""
-        from reprieve.review.formats import ReviewedChange, render  # noqa: PLC0415 - an extra
+        from reprieve.review.formats import Format, ReviewedChange, render, text_lines  # noqa: PLC0415 - an extra
 
         found = await self._look()
         told = [await _told(each, job) for each, job in zip(self._asked, found, strict=True)]
         reviewed = [
             ReviewedChange(
-                changelist_id=asked.change.changelist_id, version=job.job.version, title=asked.change.title, report=each.report
+                changelist_id=asked.change.changelist_id,
+                version=job.job.version or 1,
+                title=asked.change.title,
+                report=each.report,
+                left_out=each.left_out,
+                forge=each.forge,
+                commit=each.commit,
             )
             for asked, job, each in zip(self._asked, found, told, strict=True)
             if each is not None
-        ]  # fmt: skip
-        if reviewed or options.output.value != "text":
-            say_stored(render(reviewed, options.output.value).rstrip("\n"))
+        ]
+        form = Format(options.output.value)
+        if form is Format.TEXT and sys.stdout.isatty():
+            for spans in text_lines(reviewed):
+                console().print(_styled(spans), soft_wrap=True)
+        elif reviewed or form is not Format.TEXT:
+            say_stored(render(reviewed, form).rstrip("\n"))
         if options.jobs:
             await self._say_jobs(found, told)
         self._say_repeated(told, made_with)
@@ -229,6 +246,11 @@ async def _told(asked: Asked, found: JobDetail) -> Told | None:
             told: Told = await asked.made.result(timeout=10)
             return told
     return None
+
+
+def _styled(spans: Sequence[Span]) -> Text:
+    """A line of a review with colours for a terminal."""
+    return Text.assemble(*[(each.text, _COLOURS.get(each.severity or each.role.value, "")) for each in spans])
 
 
 def _fails(finding: Finding, least: int) -> bool:

@@ -14,6 +14,7 @@ from reprieve.review.critic.change_set import ChangeSet, ParsedFile
 from reprieve.review.critic.findings import Finding, fold, quoted
 from reprieve.review.critic.parsing import ParserChild, kind_of
 from reprieve.review.critic.registry import CHECKS
+from reprieve.review.critic.rules import NotCheckedError
 from reprieve.review.critic.summary import count, describe_change, describe_findings, describe_scope
 from reprieve.review.critic.suppression import CriticSettings, allowance_of
 
@@ -53,9 +54,13 @@ def check_change(
     if left_out:
         notes.append(f"only the patch is known: {', '.join(sorted(left_out))} not checked")
     found: list[Finding] = []
+    incomplete: set[str] = set()
     for check in used:
         try:
-            found += check.run(change)
+            found.extend(check.run(change))  # keeps what a check found before it raised
+        except NotCheckedError as reason:
+            notes.append(str(reason))
+            incomplete.update(rule.id for rule in check.rules)
         except Exception as error:  # noqa: BLE001 - a broken check must not end the review, and must not pass unseen
             _LOG.exception("a check of the critic failed")
             notes.append(f"{check.rules[0].id} not checked: {type(error).__name__}")
@@ -63,7 +68,7 @@ def check_change(
     folded = fold(_quoted(change, kept))
     files = [each for each in change.files if each.after is not None or each.diff]
     rules = [rule for check in used for rule in check.rules if settings.is_enabled(rule.id)]
-    applied = {rule.id for rule in rules if any(rule.reads(each.suffix) for each in files)}
+    applied = {rule.id for rule in rules if any(rule.reads(each.suffix) for each in files)} - incomplete
     return FactsReport(
         summary=f"{describe_change(change)} {describe_findings(folded)}",
         scope=describe_scope(len(applied), len(files), [*_general_only(files, rules), *notes]),

@@ -1,10 +1,286 @@
-"""Placeholder."""
+"""Weak failure handling that a change adds: hidden errors, missing timeouts, unsafe retries, unverified servers.
+
+Python is judged by its syntax tree (`failure_patterns.py`, in the parser child), other languages by their lines.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.review.critic.comparison import only_new
+from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.rules import CriticCheck, CriticRule
 
 if TYPE_CHECKING:
-    from reprieve.review.critic.rules import CriticCheck
+    from collections.abc import Iterator, Mapping, Sequence
 
-CHECKS: Final[tuple[CriticCheck, ...]] = ()
+    from reprieve.review.critic.change_set import ChangedFile, ChangeSet
+    from reprieve.review.critic.findings import Finding
+
+_PYTHON: Final = (".py", ".pyi")
+_BRACES: Final = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".java", ".cs", ".php", ".kt")
+_DOCUMENTS: Final = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".svg", ".csv", ".ipynb")
+_LONGEST_LINE: Final = 2_000
+
+NO_TIMEOUT: Final = CriticRule(
+    id="no-timeout",
+    severity=Severity.MEDIUM,
+    suffixes=(*_PYTHON, ".go"),
+    finds="a network call that waits for its answer without limit",
+    advice="Without a timeout this call never returns when the other side does not answer: set one.",
+)
+NOT_VERIFIED: Final = CriticRule(
+    id="certificate-not-verified",
+    severity=Severity.HIGH,
+    finds="a connection that accepts any certificate",
+    advice="The connection accepts any certificate, so another machine can read and change the traffic: "
+    "verify it, with a CA file of your own if you need one.",
+)
+SWALLOWED: Final = CriticRule(
+    id="swallowed-exception",
+    severity=Severity.MEDIUM,
+    suffixes=(*_PYTHON, *_BRACES, ".rb", ".go"),
+    finds="an error that is caught and dropped",
+    advice="Every error vanishes here, mistakes in the code included, and the program goes on: "
+    "catch the expected error only, or log it.",
+)
+CANCELLATION: Final = CriticRule(
+    id="swallowed-cancellation",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="an async function that catches its own cancellation and does not raise it again",
+    advice="The cancellation of the task ends here, so timeouts and the shutdown do not work: raise it again.",
+)
+NO_BACKOFF: Final = CriticRule(
+    id="retry-without-backoff",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="a retry that repeats at once",
+    advice="The retry repeats at once and loads a service that already fails: wait between attempts.",
+)
+NO_LIMIT: Final = CriticRule(
+    id="retry-without-limit",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="a retry that never gives up",
+    advice="The retry never gives up, so a permanent failure hangs here unseen: limit the attempts.",
+)
+NOT_IDEMPOTENT: Final = CriticRule(
+    id="retry-not-idempotent",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="a retry that repeats a POST or PATCH request without an idempotency key",
+    advice="The first request may have worked although its answer was lost, so the retry can do it twice: "
+    "send an idempotency key with the request.",
+)
+IGNORED_RESULT: Final = CriticRule(
+    id="ignored-gather-result",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="`asyncio.gather(..., return_exceptions=True)` whose result is dropped",
+    advice="`return_exceptions=True` returns the errors of the tasks, and this code drops them: "
+    "look at the result, or use a TaskGroup.",
+)
+_PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
+    rule.id: rule
+    for rule in (
+        NO_TIMEOUT,
+        NOT_VERIFIED,
+        SWALLOWED,
+        CANCELLATION,
+        NO_BACKOFF,
+        NO_LIMIT,
+        NOT_IDEMPOTENT,
+        IGNORED_RESULT,
+    )
+}
+
+
+# Python
+
+
+def check_python(change: ChangeSet) -> Iterator[Finding]:
+    """The problems of Python files that touch added lines and that the old version did not have."""
+    for file in change.files:
+        parsed = change.parsed.get(file.path)
+        if parsed is None or parsed.after is None or file.is_generated or file.is_test or not file.added:
+            continue
+        lines = (file.after or "").split("\n")
+        old_lines = (file.before or "").split("\n")
+        old = (parsed.before or {}).get("problems", ())
+        new = only_new(
+            parsed.after.get("problems", ()),
+            key=partial(_key, lines),
+            is_touched=partial(_is_touched, file),
+            before=[_key(old_lines, each) for each in old],
+        )
+        for rule, line, last, detail in new:
+            if not _is_explained(rule, lines[line - 1 : last]):
+                ends = rule == CANCELLATION.id and detail == "ends"
+                yield _PYTHON_RULES[rule].at(file.path, line, severity=Severity.LOW if ends else None)
+
+
+def _is_touched(file: ChangedFile, problem: Sequence[Any]) -> bool:
+    return any(number in file.added for number in range(problem[1], problem[2] + 1))
+
+
+def _key(lines: Sequence[str], problem: Sequence[Any]) -> tuple[str, str]:
+    rule, line = problem[0], problem[1]
+    return rule, lines[line - 1].strip() if 0 < line <= len(lines) else ""
+
+
+_COMMENT: Final = re.compile(r"#+ *(.*)")
+_ACCEPTED: Final = re.compile(
+    r"#.*(?:noqa[^#]*(?:BLE001|S110|S112|E722)|pylint: *disable=[\w,-]*(?:broad|bare)-exc)", re.IGNORECASE
+)
+_MARK: Final = re.compile(r"^(?:noqa|pragma|type:|pylint|nosec|pyright|todo|fixme|xxx)", re.IGNORECASE)
+_MIN_WORDS: Final = 3
+
+
+def _is_explained(rule: str, lines: Sequence[str]) -> bool:
+    """Whether a comment in a handler says why the error does not matter, or accepts it for a linter."""
+    if rule != SWALLOWED.id:
+        return False
+    lines = [line[:_LONGEST_LINE] for line in lines]
+    if any(map(_ACCEPTED.search, lines)):
+        return True
+    comments = [found[1] for line in lines if (found := _COMMENT.search(line))]
+    return any(not _MARK.match(each) and len(each.split()) >= _MIN_WORDS for each in comments)
+
+
+# Other languages, by their lines
+
+_ANY_FILE: Final = tuple(
+    re.compile(text)
+    for text in (
+        r"\bInsecureSkipVerify:\s*true\b",
+        r"\brejectUnauthorized['\"]?\s*[:=]\s*false\b",
+        r"\bNODE_TLS_REJECT_UNAUTHORIZED\b['\"\]]{0,2}\s*[:=]\s*['\"]?0\b",
+        r"\bwget\s[^|;&]*--no-check-certificate\b",
+        r"\bcurl\s(?:[^|;&]*\s)?(?:--insecure|-[fsSLvIigN]*k[fsSLvIigNo]*)(?:\s|$)",
+        r"\bOpenSSL::SSL::VERIFY_NONE\b",
+        r"\bCURLOPT_SSL_VERIFY(?:PEER|HOST)\b['\"]?\s*(?:,|=>)\s*(?:false|0)\b",
+        r"\bhttp\.sslVerify['\"]?\s*[= ]\s*['\"]?false\b",
+        r"\bsslVerify\s*=\s*false\b",
+        r"\bGIT_SSL_NO_VERIFY['\"]?\s*[:=]\s*['\"]?(?:1|true)\b",
+        r"\bPYTHONHTTPSVERIFY['\"]?\s*[:=]\s*['\"]?0\b",
+        r"\bstrict-ssl\s*[= ]\s*false\b",
+        r"--insecure-skip-tls-verify(?:=true|\s|$)|\binsecure-skip-tls-verify:\s*true\b",
+        r"\bvalidate_certs:\s*(?:no|false)\b",
+        r"\bNoopHostnameVerifier\b|\bTrustAllStrategy\b|\bALLOW_ALL_HOSTNAME_VERIFIER\b",
+        r"\b[sS]et(?:Default)?HostnameVerifier\s*\([^)]*\)\s*->\s*true",
+        r"\bDangerousAcceptAnyServerCertificateValidator\b",
+        r"\bServerCertificate(?:Custom)?ValidationCallback\b[^=]*\+?=[^=]*=>\s*true\b",
+        r"\bdanger_accept_invalid_certs\(\s*true\s*\)",
+        r"\bcheckServerTrusted\s*\([^)]*\)[^{]*\{\s*\}",
+    )
+)
+_LOCAL: Final = re.compile(r"\blocalhost\b|\b127\.0\.0\.1\b|\[::1\]")
+_COMMENT_SIGNS: Final = ("//", "#", "*", "/*", "--", ";", "<!--")
+
+
+def check_connections(change: ChangeSet) -> Iterator[Finding]:
+    """Connections that accept any certificate, in every file but Python and documents."""
+    for file in change.files:
+        if file.suffix in {*_PYTHON, *_DOCUMENTS} or file.is_generated or file.is_test:
+            continue
+        removed = {line.strip() for line in file.removed.values()}
+        for number, line in _code_lines(file):
+            if line.strip() in removed or _LOCAL.search(line):
+                continue
+            if any(each.search(line) for each in _ANY_FILE):
+                yield NOT_VERIFIED.at(file.path, number)
+
+
+def _code_lines(file: ChangedFile) -> Iterator[tuple[int, str]]:
+    """The added lines that are no comments and of a usual length."""
+    for number, line in file.added.items():
+        if len(line) <= _LONGEST_LINE and not line.lstrip().startswith(_COMMENT_SIGNS):
+            yield number, line
+
+
+_CATCH: Final = re.compile(r"(?:^|[\s}])catch\s*(?:\([^(){}]{0,200}\)\s*)?\{\s*(\}?)")
+_RESCUE: Final = re.compile(
+    r"^\s*rescue(?:\s+(?:StandardError|Exception))?(?:\s*=>\s*\w+)?\s*(?:;\s*(?:nil|end)\b.*)?$"
+)
+_GO_IGNORED: Final = re.compile(r"^\s*_\s*=\s*err\s*$")
+_GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
+_NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
+
+
+def check_dropped_errors(change: ChangeSet) -> Iterator[Finding]:
+    """Empty handlers in languages other than Python."""
+    for file in change.files:
+        if file.is_generated or file.is_test or file.suffix not in {*_BRACES, ".rb", ".go"}:
+            continue
+        lines = dict(file.added) if file.after is None else _numbered(file.after)
+        old_lines = _numbered(file.before or "")
+        new = only_new(
+            _dropped_errors(file.suffix, lines),
+            key=lambda each: each[1],
+            is_touched=partial(_is_added, file),
+            before=[text for _, text in _dropped_errors(file.suffix, old_lines)],
+        )
+        yield from (SWALLOWED.at(file.path, number) for number, _ in new)
+
+
+def _numbered(text: str) -> dict[int, str]:
+    return dict(enumerate(text.split("\n"), start=1))
+
+
+def _is_added(file: ChangedFile, place: tuple[int, str]) -> bool:
+    return place[0] in file.added or place[0] + 1 in file.added
+
+
+def _dropped_errors(suffix: str, lines: Mapping[int, str]) -> list[tuple[int, str]]:
+    """The lines of empty handlers, each with its number."""
+    short = (number for number, line in lines.items() if len(line) <= _LONGEST_LINE)
+    return [(number, lines[number].strip()) for number in short if _drops_error(suffix, lines, number)]
+
+
+def _drops_error(suffix: str, lines: Mapping[int, str], number: int) -> bool:
+    """Whether the handler that starts at a line is empty."""
+    line, following = lines[number], _following(lines, number)
+    if line.lstrip().startswith(_COMMENT_SIGNS):
+        return False
+    if suffix == ".rb":
+        ends = _NOTHING.match(following) and _following(lines, number + 1) == "end"
+        return line.rstrip().endswith(" rescue nil") or bool(_RESCUE.match(line) and (following == "end" or ends))
+    if suffix == ".go":
+        tested = _GO_EMPTY.match(line)
+        return bool(_GO_IGNORED.match(line) or (tested and (tested[1] or following == "}")))
+    caught = _CATCH.search(line)
+    return caught is not None and bool(caught[1] or (not line[caught.end() :].strip() and following.startswith("}")))
+
+
+def _following(lines: Mapping[int, str], number: int) -> str:
+    """The line after a line, without spaces; `?` where it is not known."""
+    return lines.get(number + 1, "?")[:_LONGEST_LINE].strip()
+
+
+_GO_CALL: Final = re.compile(r"\bhttp\.(?:Get|Post|PostForm|Head)\(")
+_GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{\s*\}|\bhttp\.DefaultClient\.(?:Do|Get|Post|PostForm|Head)\(")
+
+
+def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
+    """HTTP calls of Go that wait without limit."""
+    for file in change.files:
+        text = file.after or ""
+        if file.suffix != ".go" or file.is_test or file.is_generated or '"net/http"' not in text:
+            continue
+        has_limit = re.search(r"\.Timeout\s*=|WithContext\(|context\.WithTimeout", text) is not None
+        removed = {line.strip() for line in file.removed.values()}
+        for number, line in _code_lines(file):
+            waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and not has_limit)
+            if waits and line.strip() not in removed:
+                yield NO_TIMEOUT.at(file.path, number)
+
+
+CHECKS: Final[tuple[CriticCheck, ...]] = (
+    CriticCheck(rules=tuple(_PYTHON_RULES.values()), run=check_python),
+    CriticCheck(rules=(NOT_VERIFIED,), run=check_connections),
+    CriticCheck(rules=(SWALLOWED,), run=check_dropped_errors),
+    CriticCheck(rules=(NO_TIMEOUT,), run=check_go_timeouts),
+)

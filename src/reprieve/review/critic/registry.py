@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from reprieve.review.critic import (
+    changed_tests,
     failure_handling,
     file_checks,
     line_checks,
     names,
     project_files,
     ruff,
-    test_changes,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CHECKS: Final[tuple[CriticCheck, ...]] = (
     *ruff.CHECKS,
     *failure_handling.CHECKS,
     *names.CHECKS,
-    *test_changes.CHECKS,
+    *changed_tests.CHECKS,
     *project_files.CHECKS,
 )
 

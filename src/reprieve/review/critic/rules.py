@@ -49,6 +49,13 @@ class CriticRule:
         )
 
 
+class NotCheckedError(Exception):
+    """A check could not look at everything; the message says what was left out, and why.
+
+    What the check yielded before is kept.
+    """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriticCheck:
     """A function that yields the findings of some rules."""

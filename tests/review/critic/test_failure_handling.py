@@ -1,0 +1,516 @@
+"""Weak failure handling that a change adds, and sound failure handling that looks like it."""
+
+import ast
+import textwrap
+import time
+
+import pytest
+
+from reprieve.review.critic import failure_handling
+from reprieve.review.critic.facts import check_change
+from reprieve.review.critic.failure_patterns import find_problems
+from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.parsing import ParserChild
+from support.change_sets import change_between, patch_between
+
+IMPORTS = (
+    "import asyncio, contextlib, http.client, socket, ssl, smtplib, time, urllib.request\n"
+    "import aiohttp, backoff, httpx, reprieve, requests, stamina, tenacity, urllib3\n"
+    "from tenacity import retry, stop_after_attempt, wait_random\nfrom urllib3.util import Retry\n"
+)
+
+
+def problems_in(code):
+    return [each[0] for each in find_problems(ast.parse(IMPORTS + textwrap.dedent(code)))]
+
+
+def findings_in(after, *, before=None, path="src/shop.py"):
+    old = {} if before is None else {path: textwrap.dedent(before)}
+    change = change_between(old, {path: textwrap.dedent(after)})
+    return check_change(change, checks=failure_handling.CHECKS).findings
+
+
+def rules_in(after, *, before=None, path="src/shop.py"):
+    return [each.rule for each in findings_in(after, before=before, path=path)]
+
+
+# Timeouts
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "requests.get('https://a')",
+        "requests.request('GET', 'https://a')",
+        "requests.post('https://a', timeout=None)",
+        "urllib.request.urlopen('https://a')",
+        "socket.create_connection(('a', 80))",
+        "http.client.HTTPSConnection('a')",
+        "smtplib.SMTP('a')",
+        "urllib3.PoolManager()\npool = urllib3.PoolManager()\npool.request('GET', 'https://a')",
+        "httpx.Client(timeout=None)",
+        "httpx.get('https://a', timeout=None)",
+        "httpx.AsyncClient(timeout=httpx.Timeout(None))",
+        "aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))",
+        "session = requests.Session()\nsession.get('https://a')",
+        "with requests.Session() as caller:\n    caller.post('https://a')",
+        "def f(session: requests.Session):\n    session.get('https://a')",
+        "class A:\n    def __init__(self):\n        self.web = requests.Session()\n    def f(self):\n        self.web.get('a')",
+    ],
+)
+def test_a_network_call_without_a_timeout_is_found(code):
+    assert problems_in(code) == ["no-timeout"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "requests.get('https://a', timeout=3)",
+        "requests.get('https://a', **options)",
+        "urllib.request.urlopen('https://a', None, 3)",
+        "socket.create_connection(('a', 80), 3)",
+        "def f():\n    link = socket.create_connection(('a', 80))\n    link.settimeout(3)",
+        "socket.setdefaulttimeout(3)\nurllib.request.urlopen('https://a')",
+        "httpx.get('https://a')",
+        "httpx.Timeout(10, read=None)",
+        "aiohttp.ClientTimeout(total=None, sock_read=10)",
+        "pool = urllib3.PoolManager(timeout=3)\npool.request('GET', 'https://a')",
+        "def f(session):\n    return session.get(User, 3)",
+        "def f():\n    s = requests.Session()\ndef g(s):\n    return s.get('key')",
+        "session = requests.Session()\nsession.mount('https://', TimeoutAdapter())\nsession.get('https://a')",
+        "cache.get('https://a')",
+    ],
+)
+def test_a_network_call_that_cannot_hang_is_no_problem(code):
+    assert problems_in(code) == []
+
+
+# Certificates
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "requests.get('https://a', timeout=3, verify=False)",
+        "httpx.AsyncClient(verify=False)",
+        "session = requests.Session()\nsession.verify = False",
+        "ssl._create_default_https_context = ssl._create_unverified_context",
+        "context.check_hostname = False",
+        "context.verify_mode = ssl.CERT_NONE",
+        "urllib3.PoolManager(cert_reqs='CERT_NONE')",
+        "aiohttp.TCPConnector(ssl=False)",
+        "search = Elasticsearch('https://a', verify_certs=False)",
+    ],
+)
+def test_a_connection_that_accepts_any_certificate_is_found(code):
+    assert problems_in(code) == ["certificate-not-verified"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "requests.get('https://a', timeout=3, verify='ca.pem')",
+        "image.load('a', verify=False)",
+        "options.verify_ssl = True",
+    ],
+)
+def test_a_verified_connection_is_no_problem(code):
+    assert problems_in(code) == []
+
+
+# Swallowed exceptions
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except:\n    pass",
+        "except Exception:\n    return None",
+        "except (KeyError, Exception) as error:\n    return []",
+    ],
+)
+def test_a_handler_that_drops_every_error_is_found(handler):
+    code = f"try:\n    price = read()\n{handler}"
+    assert problems_in(f"def f():\n{textwrap.indent(code, '    ')}") == ["swallowed-exception"]
+
+
+@pytest.mark.parametrize("name", ["cancel_order", "delete_account", "remove_item", "release_payment", "wait_for_reply"])
+def test_a_failure_is_not_accepted_because_a_name_begins_like_one_of_cleanup(name):
+    code = f"def {name}(order):\n    try:\n        {name}_at_provider(order)\n    except Exception:\n        pass\n"
+    assert problems_in(code) == ["swallowed-exception"]
+
+
+def test_suppressing_every_error_is_found():
+    assert problems_in("with contextlib.suppress(Exception):\n    read()") == ["swallowed-exception"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try:\n    read()\nexcept KeyError:\n    pass",
+        "try:\n    read()\nexcept Exception:\n    log.exception('x')",
+        "try:\n    read()\nexcept Exception as error:\n    raise ValueError from error",
+        "try:\n    read()\nexcept Exception:\n    price = 0",
+        "try:\n    import fast\nexcept Exception:\n    pass",
+        "try:\n    connection.close()\nexcept Exception:\n    pass",
+        "class A:\n    def __del__(self):\n        try:\n            read()\n        except Exception:\n            pass",
+        "def is_valid(x):\n    try:\n        parse(x)\n    except Exception:\n        return False\n    return True",
+        "with contextlib.suppress(KeyError):\n    read()",
+        "with contextlib.suppress(Exception):\n    connection.close()",
+    ],
+)
+def test_a_handler_that_has_a_reason_is_no_problem(code):
+    assert problems_in(code) == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "found"),
+    [
+        ("", True),
+        ("  # noqa: F401", True),
+        ("  # the cache is only an optimization", False),
+        ("  # noqa: BLE001", False),
+    ],
+)
+def test_a_comment_that_says_why_is_accepted(comment, found):
+    code = f"try:\n    read()\nexcept Exception:{comment}\n    pass\n"
+    assert rules_in(code) == ["swallowed-exception"] * found
+
+
+# Cancellation
+
+
+@pytest.mark.parametrize(
+    ("code", "severity"),
+    [
+        (
+            "while True:\n    try:\n        await step()\n    except asyncio.CancelledError:\n        log.info('x')",
+            Severity.MEDIUM,
+        ),
+        ("try:\n    return await step()\nexcept asyncio.CancelledError:\n    return None, 1", Severity.MEDIUM),
+        ("while True:\n    try:\n        await step()\n    except:\n        log.info('x')", Severity.MEDIUM),
+        (
+            "while True:\n    try:\n        await step()\n    except BaseException as error:\n        log.info(error)",
+            Severity.MEDIUM,
+        ),
+        ("try:\n    await step()\nexcept asyncio.CancelledError:\n    log.info('x')", Severity.LOW),
+    ],
+)
+def test_a_hidden_cancellation_is_found(code, severity):
+    found = findings_in(f"import asyncio\n\n\nasync def f():\n{textwrap.indent(code, '    ')}\n")
+    assert [(each.rule, each.severity) for each in found] == [("swallowed-cancellation", severity)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try:\n    await step()\nexcept asyncio.CancelledError:\n    clean()\n    raise",
+        "task.cancel()\ntry:\n    await task\nexcept asyncio.CancelledError:\n    pass",
+        "while True:\n    try:\n        await step()\n    except asyncio.CancelledError:\n        break",
+        "try:\n    await step()\nexcept asyncio.CancelledError:\n    raise\nexcept BaseException:\n    log.error('x')",
+        "try:\n    await step()\nexcept BaseException as error:\n    future.set_exception(error)",
+        "try:\n    step()\nexcept BaseException:\n    log.error('x')",
+    ],
+)
+def test_a_cancellation_that_goes_on_is_no_problem(code):
+    assert problems_in(f"async def f():\n{textwrap.indent(code, '    ')}\n") == []
+
+
+# Retries
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        (
+            "retry-without-backoff",
+            "def f():\n    while True:\n        try:\n            return call()\n        except Exception:\n            pass",
+        ),
+        (
+            "retry-without-backoff",
+            (
+                "def f():\n    for _ in range(5):\n        try:\n            return call()\n"
+                "        except requests.ConnectionError as error:\n            log.info(error)"
+            ),
+        ),
+        (
+            "retry-without-backoff",
+            (
+                "def f():\n    attempt = 0\n    while attempt < 5:\n        try:\n            call()\n            break\n"
+                "        except Exception:\n            attempt += 1"
+            ),
+        ),
+        (
+            "retry-without-limit",
+            "def f():\n    while True:\n        try:\n            return call()\n        except Exception:\n            time.sleep(3)",
+        ),
+        ("retry-without-limit", "@tenacity.retry(wait=wait_random(1, 3))\ndef f():\n    call()"),
+        ("retry-without-backoff", "@retry(stop=stop_after_attempt(3))\ndef f():\n    call()"),
+        ("retry-without-limit", "@backoff.on_exception(backoff.expo, OSError)\ndef f():\n    call()"),
+        ("retry-without-limit", "@stamina.retry(on=OSError, attempts=None, timeout=None)\ndef f():\n    call()"),
+        ("retry-without-backoff", "Retry(total=5)"),
+        ("retry-not-idempotent", "Retry(total=5, backoff_factor=1, allowed_methods=None)"),
+        ("retry-not-idempotent", "Retry(total=5, backoff_factor=1, allowed_methods=['GET', 'POST'])"),
+        ("retry-not-idempotent", "@reprieve.retry()\ndef f():\n    requests.post('https://a/orders', timeout=3)"),
+        ("retry-not-idempotent", "@stamina.retry(on=OSError)\nasync def f(client):\n    await client.post('/orders')"),
+        (
+            "retry-not-idempotent",
+            (
+                "def f():\n    for _ in range(3):\n        try:\n            return httpx.post('https://a/orders')\n"
+                "        except httpx.HTTPError:\n            time.sleep(3)"
+            ),
+        ),
+    ],
+)
+def test_an_unsafe_retry_is_found(rule, code):
+    assert problems_in(code) == [rule]
+
+
+def test_a_bare_retry_has_neither_a_limit_nor_a_pause():
+    assert problems_in("@retry\ndef f():\n    call()") == ["retry-without-backoff", "retry-without-limit"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        # a worker, which goes on after success too
+        "while True:\n    try:\n        handle(queue.get())\n    except Exception:\n        log.exception('x')",
+        "while True:\n    try:\n        poll()\n    except Exception:\n        log.exception('x')\n    time.sleep(5)",
+        "for line in lines:\n    try:\n        parse(line)\n        break\n    except Exception:\n        log.info('x')",
+        # a search, whose attempts differ
+        "for port in range(8000, 8010):\n    try:\n        listen(port)\n        break\n    except Exception:\n        log.info('x')",
+        (
+            "import os\nfor _ in range(9):\n    try:\n        os.mkdir(free_name())\n        break\n"
+            "    except Exception:\n        log.info('taken')"
+        ),
+        # a question
+        "while True:\n    try:\n        age = int(input())\n        break\n    except Exception:\n        print('again')",
+        # an expected failure
+        "def f():\n    while True:\n        try:\n            return make(random_name())\n        except FileExistsError:\n            pass",
+        # a repair before the next attempt
+        "def f():\n    for _ in range(2):\n        try:\n            return call()\n        except Exception:\n            connect()",
+        # a limit
+        (
+            "def f():\n    n = 0\n    while True:\n        try:\n            return call()\n        except Exception:\n            n += 1\n"
+            "            if n > 5:\n                raise\n            time.sleep(n)"
+        ),
+        (
+            "def f():\n    while True:\n        try:\n            return call()\n        except Exception as error:\n"
+            "            raise_if_late(error)\n            time.sleep(3)"
+        ),
+        "def f():\n    for n in range(5):\n        try:\n            return call()\n        except Exception:\n            time.sleep(n)",
+        "@retry(stop=stop_after_attempt(3), wait=wait_random(1, 3))\ndef f():\n    call()",
+        "@retry(**options)\ndef f():\n    call()",
+        "@backoff.on_exception(backoff.expo, OSError, max_tries=3)\ndef f():\n    call()",
+        "@stamina.retry(on=OSError)\ndef f():\n    call()",
+        "Retry(total=5, backoff_factor=1)",
+        "Retry(total=0)",
+        # a request that may be repeated
+        "@reprieve.retry()\ndef f():\n    requests.get('https://a', timeout=3)",
+        "@reprieve.retry()\ndef f(key):\n    requests.post('https://a', headers={'Idempotency-Key': key}, timeout=3)",
+        "@reprieve.retry()\ndef f():\n    requests.post('https://a/search', timeout=3)",
+        "@stamina.retry(on=httpx.ConnectError)\ndef f(client):\n    client.post('/orders')",
+    ],
+)
+def test_a_sound_loop_is_no_problem(code):
+    assert problems_in(code) == []
+
+
+# Results of tasks
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("await asyncio.gather(a(), b(), return_exceptions=True)", True),
+        ("results = await asyncio.gather(a(), return_exceptions=True)\nlog.info('done')", True),
+        ("results = await asyncio.gather(a(), return_exceptions=True)\nlog.info(results)", False),
+        ("return await asyncio.gather(a(), return_exceptions=True)", False),
+        ("await asyncio.gather(a())", False),
+        ("task.cancel()\nawait asyncio.gather(task, return_exceptions=True)", False),
+    ],
+)
+def test_errors_of_tasks_that_are_not_looked_at_are_found(body, found):
+    assert problems_in(f"async def f():\n{textwrap.indent(body, '    ')}\n") == ["ignored-gather-result"] * found
+
+
+def test_dropped_errors_of_tasks_in_a_shutdown_are_no_problem():
+    assert problems_in("async def close(tasks):\n    await asyncio.gather(*tasks, return_exceptions=True)") == []
+
+
+# What the change has to do with it
+
+HANDLER = "def f():\n    try:\n        read()\n    except Exception:\n        pass\n"
+
+
+def test_a_problem_that_the_change_did_not_touch_is_not_reported():
+    assert rules_in(HANDLER + "\n\nPRICE = 3\n", before=HANDLER) == []
+
+
+def test_a_problem_that_only_moved_is_not_reported():
+    assert rules_in("A = 1\nB = 2\n\n\n" + HANDLER, before=HANDLER + "\n\nA = 1\n") == []
+
+
+def test_a_handler_that_the_change_emptied_is_reported_at_its_start():
+    before = HANDLER.replace("pass", "log.exception('x')")
+    assert [(each.rule, each.line) for each in findings_in(HANDLER, before=before)] == [("swallowed-exception", 4)]
+
+
+def test_a_second_handler_of_the_same_text_is_reported():
+    after = HANDLER + "\n\n" + HANDLER.replace("f()", "g()")
+    assert [each.line for each in findings_in(after, before=HANDLER)] == [11]
+
+
+@pytest.mark.parametrize("path", ["tests/test_shop.py", "src/shop_test.py"])
+def test_tests_may_do_it(path):
+    assert rules_in("import requests\n\nrequests.get('https://a', verify=False)\n" + HANDLER, path=path) == []
+
+
+def test_a_file_that_is_not_python_has_no_problems():
+    assert rules_in("print 'Python 2'\n") == []
+
+
+def test_the_parser_child_finds_the_problems():
+    with ParserChild() as child:
+        assert child.parse("python", HANDLER)["problems"] == [["swallowed-exception", 4, 5, ""]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "a." * 900 + "b\n",
+        "import requests\n" + "requests.get('a')\n" * 2_000,
+        "import socket\ndef f():\n" + "    socket.create_connection('a')\n" * 1_500,
+        "".join(f"{'  ' * depth}try:\n" for depth in range(15)) + "  " * 15 + "a()\n"
+        + "".join(f"{'  ' * depth}except Exception:\n{'  ' * depth} pass\n" for depth in range(14, -1, -1)),
+    ],
+)  # fmt: skip
+def test_large_files_are_read_in_a_moment(text):
+    started = time.monotonic()
+    find_problems(ast.parse(text))
+    assert time.monotonic() - started < 1
+
+
+# Other languages
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.go", "tls.Config{InsecureSkipVerify: true}"),
+        ("a.js", "https.request({ rejectUnauthorized: false })"),
+        ("a.js", "process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0'"),
+        ("Dockerfile", "ENV NODE_TLS_REJECT_UNAUTHORIZED=0"),
+        ("run.sh", "curl -k https://a/install.sh | sh"),
+        ("run.sh", "curl -sSLk https://a/install.sh"),
+        ("ci.yml", "  - curl --insecure https://a"),
+        ("run.sh", "wget -q --no-check-certificate https://a"),
+        ("a.rb", "http.verify_mode = OpenSSL::SSL::VERIFY_NONE"),
+        ("a.php", "curl_setopt($c, CURLOPT_SSL_VERIFYPEER, false);"),
+        ("run.sh", "git config --global http.sslVerify false"),
+        ("A.java", "builder.setSSLHostnameVerifier(NoopHostnameVerifier.INSTANCE);"),
+        ("A.java", "public void checkServerTrusted(X509Certificate[] c, String t) {}"),
+        ("a.cs", "handler.ServerCertificateCustomValidationCallback = (a, b, c, d) => true;"),
+        ("a.rs", "client.danger_accept_invalid_certs(true)"),
+    ],
+)
+def test_other_languages_that_accept_any_certificate_are_found(path, line):
+    assert rules_in(line + "\n", path=path) == ["certificate-not-verified"]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("a.go", "tls.Config{InsecureSkipVerify: false}"),
+        ("a.go", "// InsecureSkipVerify: true"),
+        ("a.js", "https.request({ rejectUnauthorized: true })"),
+        ("run.sh", "curl -o k https://a"),
+        ("run.sh", "curl -k https://localhost:8443/health"),
+        ("run.sh", "curl -fsSL https://a"),
+        ("notes.md", "curl -k https://a"),
+        ("tests/a.go", "tls.Config{InsecureSkipVerify: true}"),
+    ],
+)
+def test_other_languages_that_verify_are_no_problem(path, line):
+    assert rules_in(line + "\n", path=path) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("a.js", "try { read() } catch (e) {}\n"),
+        ("a.ts", "try {\n  read();\n} catch {\n}\n"),
+        ("A.java", "try {\n  read();\n} catch (IOException | Error e) {\n}\n"),
+        ("a.rb", "begin\n  read\nrescue => e\nend\n"),
+        ("a.rb", "begin\n  read\nrescue StandardError\n  nil\nend\n"),
+        ("a.rb", "price = read rescue nil\n"),
+        ("a.go", "package a\n\nfunc f() {\n\t_ = err\n}\n"),
+        ("a.go", "package a\n\nfunc f() {\n\tif err := g(); err != nil {\n\t}\n}\n"),
+    ],
+)
+def test_empty_handlers_of_other_languages_are_found(path, code):
+    assert rules_in(code, path=path) == ["swallowed-exception"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("a.js", "try { read() } catch (e) { report(e) }\n"),
+        ("a.js", "try {\n  read();\n} catch (e) {\n  // the file is optional\n}\n"),
+        ("a.js", "try { read() } catch (e) { /* optional */ }\n"),
+        ("a.js", "promise.catch((e) => {})\n"),
+        ("a.rb", "begin\n  read\nrescue KeyError\nend\n"),
+        ("a.rb", "begin\n  read\nrescue => e\n  log(e)\nend\n"),
+        ("a.go", "package a\n\nfunc f() error {\n\tif err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}\n"),
+        ("a.test.js", "try { read() } catch (e) {}\n"),
+    ],
+)
+def test_handlers_of_other_languages_that_do_something_are_no_problem(path, code):
+    assert rules_in(code, path=path) == []
+
+
+def test_an_empty_handler_that_only_moved_is_not_reported():
+    handler = "try {\n  read();\n} catch (e) {\n}\n"
+    assert rules_in("a();\nb();\n" + handler, before=handler + "a();\n", path="a.js") == []
+
+
+def test_an_empty_handler_beside_a_full_one_of_the_same_text_is_reported():
+    before = "try {\n  read();\n} catch (e) {\n  report(e);\n}\n"
+    after = before + before.replace("  report(e);\n", "")
+    assert [each.line for each in findings_in(after, before=before, path="a.js")] == [8]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('http.Get("https://a")', True),
+        ("client := &http.Client{}", True),
+        ("http.DefaultClient.Do(request)", True),
+        ("client := &http.Client{Timeout: time.Second}", False),
+        ("cache.Get(key)", False),
+    ],
+)
+def test_go_calls_without_a_timeout_are_found(line, found):
+    code = f'package a\n\nimport "net/http"\n\nfunc f() {{\n\t{line}\n}}\n'
+    assert rules_in(code, path="a.go") == ["no-timeout"] * found
+
+
+def test_go_requests_with_a_context_are_no_problem():
+    code = 'package a\n\nimport "net/http"\n\nfunc f() {\n\tr := http.NewRequestWithContext(c)\n\thttp.DefaultClient.Do(r)\n}\n'
+    assert rules_in(code, path="a.go") == []
+
+
+def test_a_patch_alone_is_enough_for_other_languages():
+    change = patch_between({}, {"a.js": "try { read() } catch (e) {}\n"})
+    assert [each.rule for each in check_change(change, checks=failure_handling.CHECKS).findings] == [
+        "swallowed-exception"
+    ]
+
+
+@pytest.mark.parametrize("sign", [" ", "(", "'", "a ", "curl ", "catch (", "rescue ", "#"])
+@pytest.mark.parametrize("suffix", ["sh", "js", "rb", "go", "cs"])
+def test_long_lines_are_read_in_a_moment(sign, suffix):
+    change = change_between({}, {f"a.{suffix}": (sign * 1_900)[:1_900] + "\n"})
+    started = time.monotonic()
+    check_change(change, checks=failure_handling.CHECKS)
+    assert time.monotonic() - started < 1

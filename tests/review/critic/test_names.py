@@ -1,0 +1,396 @@
+"""Names that a change removes while the tree still uses them, and calls that no longer fit."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from reprieve.review.critic import facts, names
+from reprieve.review.critic.facts import check_change
+from reprieve.review.critic.names import CHECKS
+from reprieve.review.critic.parsing import ParserChild
+from support.change_sets import change_between
+
+USE = "src/shop/views.py"
+PACKAGE = {"src/shop/__init__.py": ""}
+
+
+@pytest.fixture(scope="module")
+def child():
+    with ParserChild() as child:
+        yield child
+
+
+@pytest.fixture(autouse=True)
+def _one_child_for_all(child, monkeypatch):
+    """A child for each check would be most of the time that these tests take."""
+    for module in (facts, names):
+        monkeypatch.setattr(module, "ParserChild", lambda: nullcontext(child))
+
+
+def findings(before, after, **options):
+    report = check_change(change_between(before, after, **options), checks=CHECKS)
+    assert "not checked" not in report.scope
+    return report.findings
+
+
+def places(before, after, **options):
+    return [place for each in findings(before, after, **options) for place in (each.place, *each.also)]
+
+
+def removal(use, *, old="def total(items): return sum(items)\n", new="", path=USE):
+    """Where a removal from src/shop/prices.py is reported, with one file that uses the module."""
+    before = {**PACKAGE, "src/shop/prices.py": old, path: use}
+    return places(before, {**before, "src/shop/prices.py": new})
+
+
+@pytest.mark.parametrize(
+    ("use", "line"),
+    [
+        ("from shop.prices import total\n", 1),
+        ("from shop.prices import (\n    other,\n    total,\n)\n", 3),
+        ("from .prices import total as t\nt([1])\n", 1),
+        ("import shop.prices\n\nshop.prices.total([1])\n", 3),
+        ("import shop.prices as p\n\np.total([1])\n", 3),
+        ("from shop import prices\n\ndef f():\n    return prices.total([1])\n", 4),
+        ("from . import prices\nprices.total([1])\n", 2),
+        ("from unittest.mock import patch\n\npatch('shop.prices.total')\n", 3),
+    ],
+)
+def test_a_use_of_a_removed_function_is_reported_at_its_line(use, line):
+    assert removal(use) == [f"{USE}:{line}"]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "from shop.prices import other\n",
+        "from third_party.prices import total\n",
+        "total = 3\nprint(total)\n",
+        "from shop import prices\n\ndef f(prices):\n    return prices.total([1])\n",
+        "try:\n    from shop.prices import total\nexcept ImportError:\n    total = None\n",
+        "import shop.prices as p\n\nif hasattr(p, 'total'):\n    p.total([1])\n",
+        "from unittest.mock import patch\n\npatch('shop.prices.total', create=True)\n",
+        "# from shop.prices import total\n",
+    ],
+)
+def test_a_use_of_something_else_is_not_reported(use):
+    assert removal(use) == []
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "from shop.sums import total\n",
+        "from shop.sums import *\n",
+        "def __getattr__(name): return sum\n",
+        "if FAST:\n    def total(items): return 0\nelse:\n    def total(items): return 1\n",
+        "total = sum\n",
+        "def total(items: list) -> int: return sum(items)\n",
+        "def broken(:\n",
+    ],
+)
+def test_a_module_that_still_provides_the_name_is_not_reported(new):
+    assert removal("from shop.prices import total\n", new=new) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "name"),
+    [("class Price: ...\n", "Price"), ("LIMIT = 3\n", "LIMIT"), ("from shop.base import Money\n", "Money")],
+)
+def test_classes_constants_and_reexports_count(old, name):
+    assert removal(f"from shop.prices import {name}\n", old=old) == [f"{USE}:1"]
+
+
+def test_a_removed_reexport_is_explained_with_its_source():
+    before = {
+        "shop/__init__.py": "from .prices import total\n",
+        "shop/prices.py": "def total(): return 1\n",
+        "app.py": "from shop import total\n",
+    }
+    (found,) = findings(before, {**before, "shop/__init__.py": ""})
+    assert (found.place, "take it from shop/prices.py" in found.comment) == ("app.py:1", True)
+
+
+def test_a_module_that_is_moved_and_edited_is_reported_once():
+    others = {"shop/__init__.py": "", "app.py": "from shop.prices import x\n"}
+    before = {**others, "shop/prices.py": "x = 1\ny = 2\n"}
+    after = {**others, "shop/costs.py": "y = 2\n"}
+    assert places(before, after, renamed={"shop/prices.py": "shop/costs.py"}) == ["app.py:1"]
+
+
+def test_a_rename_is_named():
+    body = "def {}(items):\n    found = sum(items)\n    log(found)\n    return found\n"
+    before = {
+        "shop/__init__.py": "",
+        "shop/prices.py": body.format("total"),
+        "app.py": "from shop.prices import total\n",
+    }
+    (found,) = findings(before, {**before, "shop/prices.py": body.format("total_of")})
+    assert "use `total_of`" in found.comment
+
+
+def test_a_move_is_named():
+    body = "def total(items):\n    found = sum(items)\n    return found\n"
+    before = {"shop/__init__.py": "", "shop/prices.py": body, "app.py": "from shop.prices import total\n"}
+    (found,) = findings(before, {**before, "shop/prices.py": "", "shop/sums.py": body})
+    assert "take it from shop/sums.py" in found.comment
+
+
+def test_a_use_in_the_same_module_is_reported():
+    before = {"shop.py": "def total(): return 1\n\ndef f():\n    return total()\n"}
+    assert places(before, {"shop.py": "def f():\n    return total()\n"}) == ["shop.py:2"]
+
+
+def test_modules_of_the_same_name_are_not_confused():
+    before = {
+        "a/__init__.py": "", "a/prices.py": "def total(): return 1\n",
+        "b/__init__.py": "", "b/prices.py": "def total(): return 1\n",
+        "app.py": "from b.prices import total\n",
+    }  # fmt: skip
+    assert places(before, {**before, "a/prices.py": ""}) == []
+
+
+def test_an_ambiguous_module_is_not_reported():
+    before = {
+        "one/src/shop/__init__.py": "", "one/src/shop/prices.py": "def total(): return 1\n",
+        "two/src/shop/__init__.py": "", "two/src/shop/prices.py": "def total(): return 1\n",
+        "app.py": "from shop.prices import total\n",
+    }  # fmt: skip
+    assert places(before, {**before, "one/src/shop/prices.py": ""}) == []
+
+
+def test_the_use_in_a_package_that_reexports_is_reported():
+    before = {
+        "shop/__init__.py": "from .prices import total\n",
+        "shop/prices.py": "def total(): return 1\n",
+        "app.py": "from shop import total\n",
+    }
+    assert places(before, {**before, "shop/prices.py": ""}) == ["shop/__init__.py:1"]
+
+
+@pytest.mark.parametrize("use", ["import shop.prices", "from shop import prices", "import shop.prices as x"])
+def test_an_import_of_a_deleted_module_is_reported(use):
+    before = {"shop/__init__.py": "", "shop/prices.py": "x = 1\n", "app.py": use}
+    assert places(before, {"shop/__init__.py": "", "app.py": use}) == ["app.py:1"]
+
+
+def test_an_import_of_a_moved_module_is_reported_with_its_new_place():
+    before = {"shop/__init__.py": "", "shop/prices.py": "x = 1\n", "app.py": "from shop.prices import x\n"}
+    after = {"shop/__init__.py": "", "shop/costs.py": "x = 1\n", "app.py": before["app.py"]}
+    (found,) = findings(before, after, renamed={"shop/prices.py": "shop/costs.py"})
+    assert found.place == "app.py:1"
+    assert "shop/costs.py" in found.comment
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"shop/prices/__init__.py": "x = 1\n"},
+        {"src/shop/__init__.py": "", "src/shop/prices.py": "x = 1\n"},
+        {"shop/prices.pyx": "x = 1\n"},
+        {".gitignore": "prices.py\n"},
+    ],
+)
+def test_a_module_that_is_provided_in_another_way_is_not_reported(now):
+    before = {"shop/__init__.py": "", "shop/prices.py": "x = 1\n", "app.py": "from shop.prices import x\n"}
+    package = {} if "src/shop/__init__.py" in now else {"shop/__init__.py": ""}
+    assert places(before, {"app.py": before["app.py"], **package, **now}) == []
+
+
+CLASS = "class Job{bases}:\n    def _load(self): return 1\n    def run(self): return self._load()\n"
+
+
+@pytest.mark.parametrize(
+    ("bases", "more", "expected"),
+    [
+        ("", "", ["jobs.py:2"]),
+        ("(Base)", "", []),
+        ("", "    def __getattr__(self, name): return print\n", []),
+        ("", "    def set(self): self._load = print\n", []),
+        ("", "    _load = print\n", []),
+    ],
+)
+def test_a_removed_method_is_reported_where_nothing_else_provides_it(bases, more, expected):
+    old = CLASS.format(bases=bases) + more
+    new = old.replace("    def _load(self): return 1\n", "")
+    assert places({"jobs.py": old}, {"jobs.py": new}) == expected
+
+
+def test_a_method_that_a_subclass_provides_is_not_reported():
+    old = CLASS.format(bases="")
+    child = "from jobs import Job\n\nclass Quick(Job):\n    def _load(self): return 2\n"
+    new = old.replace("    def _load(self): return 1\n", "")
+    assert places({"jobs.py": old, "quick.py": child}, {"jobs.py": new, "quick.py": child}) == []
+
+
+def signature_change(old, new, call):
+    use = f"from shop.prices import total\n\n{call}\n"
+    before = {**PACKAGE, "src/shop/prices.py": f"{old}\n", USE: use}
+    return places(before, {**before, "src/shop/prices.py": f"{new}\n"})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "call"),
+    [
+        ("def total(a): return a", "def total(a, b): return a", "total(1)"),
+        ("def total(a, b=1): return a", "def total(a): return a", "total(1, b=2)"),
+        ("def total(a, b=1): return a", "def total(a): return a", "total(1, 2)"),
+        ("def total(a, b=1): return a", "def total(a, *, b=1): return a", "total(1, 2)"),
+        ("def total(a): return a", "def total(c): return c", "total(a=1)"),
+        ("async def total(a): return a", "async def total(a, b): return a", "total(1)"),
+        ("class total:\n    def __init__(self, a): self.a = a",
+         "class total:\n    def __init__(self, a, b): self.a = a", "total(1)"),
+        ("class total:\n    @staticmethod\n    def of(a): return a",
+         "class total:\n    @staticmethod\n    def of(a, b): return a", "total.of(1)"),
+        ("class total:\n    @classmethod\n    def of(cls, a): return a",
+         "class total:\n    @classmethod\n    def of(cls, a, b): return a", "total.of(1)"),
+    ],
+)  # fmt: skip
+def test_a_call_that_no_longer_fits_is_reported(old, new, call):
+    assert signature_change(old, new, call) == [f"{USE}:3"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "call"),
+    [
+        ("def total(a): return a", "def total(a, b=1): return a", "total(1)"),
+        ("def total(a): return a", "def total(a, *rest): return a", "total(1)"),
+        ("def total(a): return a", "def total(a, **others): return a", "total(a=1)"),
+        ("def total(a): return a", "def total(a, b): return a", "total(*items)"),
+        ("def total(a): return a", "def total(a, b): return a", "total(**items)"),
+        ("def total(a): return a", "def total(a, b): return a", "total(1, 2)"),
+        ("def total(a): return a", "def total(a, b): return a", "total()"),
+        ("def total(a): return a", "def total(a, b): return a", "callback = total"),
+        ("@task\ndef total(a): return a", "@task\ndef total(a, b): return a", "total(1)"),
+        ("def total(a): return a", "@task\ndef total(a, b): return a", "total(1)"),
+        ("def total(a): return a", "def total(a, b): return a\ntotal = task(total)", "total(1)"),
+        ("def total(a): return a", "def total(a, b): return a",
+         "with pytest.raises(TypeError):\n    total(1)"),
+        ("class total(Enum):\n    def __init__(self, a): self.a = a",
+         "class total(Enum):\n    def __init__(self, a, b): self.a = a", "total(1)"),
+        ("@dataclass\nclass total:\n    def __init__(self, a): self.a = a",
+         "@dataclass\nclass total:\n    def __init__(self, a, b): self.a = a", "total(1)"),
+    ],
+)  # fmt: skip
+def test_a_call_that_may_fit_is_not_reported(old, new, call):
+    assert signature_change(old, new, call) == []
+
+
+def test_a_call_through_self_is_reported():
+    old = "class Job:\n    def run(self):\n        self.load(1)\n    def load(self, a): return a\n"
+    new = old.replace("(self, a)", "(self, a, b)")
+    (found,) = findings({"jobs.py": old}, {"jobs.py": new})
+    assert (found.rule, found.place) == ("changed-signature", "jobs.py:3")
+    assert "`b` is missing" in found.comment
+
+
+def test_a_call_through_a_reexport_is_reported():
+    before = {
+        "shop/__init__.py": "from .prices import total\n",
+        "shop/prices.py": "def total(a): return a\n",
+        "app.py": "from shop import total\n\ntotal(1)\n",
+    }
+    assert places(before, {**before, "shop/prices.py": "def total(a, b): return a\n"}) == ["app.py:3"]
+
+
+@pytest.mark.parametrize(
+    ("old", "use"),
+    [
+        ("export function total() {}\n", "import { total } from './prices';\n"),
+        ("export const total = 1;\n", "import def, { other, total as t } from './prices';\n"),
+        ("export interface total {}\n", "import type { total } from './prices';\n"),
+        ("const total = 1;\nexport { other, total };\n", "export { total } from './prices';\n"),
+    ],
+)
+@pytest.mark.parametrize("path", ["web/prices.ts", "web/prices/index.ts"])
+def test_a_removed_export_is_reported_where_it_is_imported(old, use, path):
+    before = {path: old, "web/app.ts": use}
+    assert places(before, {**before, path: "export const other = 1;\n"}) == ["web/app.ts:1"]
+
+
+@pytest.mark.parametrize(
+    ("new", "use"),
+    [
+        ("export const total = 2;\n", "import { total } from './prices';\n"),
+        ("export * from './sums';\n", "import { total } from './prices';\n"),
+        ("export { sum as total } from './sums';\n", "import { total } from './prices';\n"),
+        ("export const { total, other } = sums;\n", "import { total } from './prices';\n"),
+        ("", "import { total } from './other';\n"),
+        ("", "import { total } from 'prices';\n"),
+        ("", "// import { total } from './prices';\n"),
+        ("", "import { other as total } from './prices';\n"),
+    ],
+)
+def test_an_import_that_finds_its_export_is_not_reported(new, use):
+    before = {"web/prices.ts": "export function total() {}\n", "web/app.ts": use}
+    assert places(before, {**before, "web/prices.ts": new}) == []
+
+
+def test_an_import_with_the_compiled_suffix_is_reported():
+    use = "import { total } from './prices.js';\n"
+    before = {"web/prices.ts": "export const total = 1;\n", "web/app.ts": use}
+    assert places(before, {**before, "web/prices.ts": ""}) == ["web/app.ts:1"]
+
+
+def test_an_import_of_a_deleted_script_is_reported():
+    before = {"web/prices.js": "export default 1;\n", "web/app.js": "import prices from './prices';\n"}
+    assert places(before, {"web/app.js": before["web/app.js"]}) == ["web/app.js:1"]
+
+
+def test_a_script_that_became_typescript_is_not_reported():
+    before = {"web/prices.js": "export default 1;\n", "web/app.js": "import prices from './prices';\n"}
+    after = {"web/prices.ts": before["web/prices.js"], "web/app.js": before["web/app.js"]}
+    assert places(before, after) == []
+
+
+GO = {
+    "go.mod": "module example.com/shop\n",
+    "prices/prices.go": "package prices\n\nfunc Total(a int) int { return a }\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "use", "line"),
+    [
+        ("prices/use.go", "package prices\n\nvar x = Total(1)\n", 3),
+        ("app/app.go", 'package app\n\nimport "example.com/shop/prices"\n\nvar x = prices.Total(1)\n', 5),
+        ("app/app.go", 'package app\nimport (\n\tp "example.com/shop/prices"\n)\nvar x = p.Total(1)\n', 5),
+    ],
+)
+def test_a_removed_go_function_is_reported_where_it_is_used(path, use, line):
+    before = {**GO, path: use}
+    assert places(before, {**before, "prices/prices.go": "package prices\n"}) == [f"{path}:{line}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "use"),
+    [
+        ("prices/use.go", "package prices\n\nfunc Total(a int) int { return 0 }\n\nvar x = Total(1)\n"),
+        ("prices/use.go", "package prices\n\ntype T interface {\n\tTotal(a int) int\n}\n"),
+        ("prices/use.go", "package prices\n\nfunc (t T) Total(a int) int { return 0 }\n"),
+        ("prices/use.go", "package prices\n\nfunc f() {\n\tTotal := g\n\tTotal(1)\n}\n"),
+        ("prices/use.go", "package prices\n\n// Total(1)\nvar x = `Total(1)`\n"),
+        ("prices/use.go", "package prices\n\nvar x = y.Total(1)\n"),
+        ("prices/use_windows.go", "package prices\n\nvar x = Total(1)\n"),
+        ("app/app.go", 'package app\n\nimport "example.com/other/prices"\n\nvar x = prices.Total(1)\n'),
+    ],
+)
+def test_another_go_name_is_not_reported(path, use):
+    before = {**GO, path: use}
+    assert places(before, {**before, "prices/prices.go": "package prices\n"}) == []
+
+
+def test_a_generated_file_is_not_read():
+    change = change_between(
+        {"shop.py": "def total(): ...\n", "app.py": "import shop\nshop.total()\n"},
+        {"shop.py": "", "app.py": "import shop\nshop.total()\n"},
+    )
+    for file in change.files:
+        object.__setattr__(file, "is_generated", True)
+    assert check_change(change, checks=CHECKS).findings == ()
+
+
+@pytest.mark.parametrize("text", ["/*" * 50_000, "`\\" * 50_000, "import a " * 20_000, '"\\' * 50_000])
+def test_hostile_scripts_are_read_in_linear_time(text):
+    before = {"web/prices.ts": "export function total() {}\n", "web/app.ts": "// total prices\n"}
+    assert places(before, {"web/prices.ts": "", "web/app.ts": f"// total prices\n{text}"}) == []

@@ -1,0 +1,445 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from reprieve.review.critic.change_set import ChangedFile, ChangeSet, ParsedFile, UnknownTree
+from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.project_files import (
+    find_dependencies,
+    find_ignored_steps,
+    find_migrations,
+    find_permissions,
+    find_script_injections,
+    find_unpinned_actions,
+    find_workflow_rights,
+)
+from support.change_sets import change_between
+
+WORKFLOW = ".github/workflows/ci.yml"
+FINE = {"error": None}
+
+
+def dependencies(path, before, after, *, answer=FINE):
+    change = change_between({} if before is None else {path: before}, {path: after})
+    parsed = {path: ParsedFile(before=None if before is None else answer, after=answer)}
+    return [
+        (each.rule, each.line, each.comment.split("`")[1]) for each in find_dependencies(replace(change, parsed=parsed))
+    ]
+
+
+def package(**sections):
+    return json.dumps(sections, indent=1)
+
+
+class TestDependencies:
+    @pytest.mark.parametrize(
+        ("path", "before", "after"),
+        [
+            ("requirements.txt", "flask==3.0\n", "flask==3.0\nhttpx>=0.27  # calls\n"),
+            ("requirements/base.in", "flask\n", "flask\nhttpx[http2]\n"),
+            ("pyproject.toml", '[project]\ndependencies = ["a"]\n', '[project]\ndependencies = ["a", "httpx"]\n'),
+            (
+                "pyproject.toml",
+                '[tool.poetry.dependencies]\npython = "^3.11"\n',
+                '[tool.poetry.dependencies]\npython = "^3.11"\nhttpx = "^1"\n',
+            ),
+            ("setup.py", 'setup(install_requires=["a"])\n', 'setup(install_requires=["a", "httpx"])\n'),
+            (
+                "setup.cfg",
+                "[options]\ninstall_requires =\n    a\n",
+                "[options]\ninstall_requires =\n    a\n    httpx>1\n",
+            ),
+            ("package.json", package(dependencies={"a": "1"}), package(dependencies={"a": "1", "httpx": "^1"})),
+            ("Cargo.toml", '[dependencies]\na = "1"\n', '[dependencies]\na = "1"\nhttpx = { version = "1" }\n'),
+            ("Gemfile", "gem 'a'\n", "gem 'a'\ngem 'httpx', '~> 1'\n"),
+        ],
+    )
+    def test_names_a_new_dependency(self, path, before, after):
+        ((rule, line, name),) = dependencies(path, before, after)
+        assert (rule, name) == ("dependency-added", "httpx")
+        assert "httpx" in after.split("\n")[line - 1]
+
+    def test_names_a_new_module_of_go_and_no_indirect_one(self):
+        before = "module a\n\nrequire (\n\tgithub.com/x/old v1.0.0\n)\n"
+        after = before.replace(")", "\tgithub.com/x/new v1.2.0\n\tgithub.com/x/deep v1.0.0 // indirect\n)")
+        assert dependencies("go.mod", before, after) == [("dependency-added", 5, "github.com/x/new")]
+
+    @pytest.mark.parametrize(
+        ("path", "before", "after"),
+        [
+            ("requirements.txt", "flask==3.0\n", "flask==3.1\n"),
+            ("requirements.txt", "flask\n", "Flask>=3\n"),
+            ("requirements.txt", "a\n", "a\n-r other.txt\n# httpx\n"),
+            ("requirements.txt", "a\n", "# pip-compile\na\nhttpx==1  # via flask\n    # via flask\n"),
+            ("requirements-dev.txt", "a\n", "a\nhttpx\n"),
+            ("requirements.txt", "a\n", "a\npytest\n"),
+            (
+                "package.json",
+                package(dependencies={"a": "1"}),
+                package(dependencies={"a": "1"}, devDependencies={"b": "1"}),
+            ),
+            ("package.json", package(devDependencies={"b": "1"}), package(dependencies={"b": "1"})),
+            ("package.json", package(dependencies={"a": "1"}), package(dependencies={"a": "1", "b": "workspace:*"})),
+            ("Cargo.toml", "[dependencies]\n", '[dependencies]\nlocal = { path = "../local" }\n'),
+            ("package.json", None, package(dependencies={"a": "1"})),
+            ("notes.txt", "a\n", "a\nhttpx\n"),
+        ],
+    )
+    def test_accepts_new_versions_tools_of_developers_and_new_projects(self, path, before, after):
+        assert dependencies(path, before, after) == []
+
+    def test_accepts_a_dependency_that_moved_between_files(self):
+        change = change_between(
+            {"requirements.txt": "httpx\na\n", "b/requirements.txt": "b\n"},
+            {"requirements.txt": "a\n", "b/requirements.txt": "b\nhttpx\n"},
+        )
+        assert list(find_dependencies(change)) == []
+
+    def test_reads_no_document_that_the_parser_gave_up(self):
+        answer = {"error": None, "gave_up": "parsing it took too long"}
+        assert dependencies("Cargo.toml", "[dependencies]\n", '[dependencies]\na = "*"\n', answer=answer) == []
+
+    @pytest.mark.parametrize(
+        ("path", "before", "after", "name"),
+        [
+            ("requirements.txt", "httpx\n", "git+https://github.com/encode/httpx.git@master\n", "httpx"),
+            ("requirements.txt", "a\n", "a\nhttpx @ https://files.example.com/httpx.zip\n", "httpx"),
+            ("package.json", package(dependencies={"a": "^1"}), package(dependencies={"a": "latest"}), "a"),
+            ("package.json", package(dependencies={"a": "^1"}), package(dependencies={"a": "github:x/a"}), "a"),
+            ("Cargo.toml", '[dependencies]\na = "1"\n', '[dependencies]\na = "*"\n', "a"),
+            (
+                "Cargo.toml",
+                '[dependencies]\na = "1"\n',
+                '[dependencies]\na = { git = "https://github.com/x/a", branch = "main" }\n',
+                "a",
+            ),
+            ("Gemfile", "gem 'a'\n", "gem 'a', git: 'https://github.com/x/a'\n", "a"),
+        ],
+    )
+    def test_reports_a_source_that_can_change(self, path, before, after, name):
+        assert ("dependency-not-pinned", name) in [
+            (rule, named) for rule, _, named in dependencies(path, before, after)
+        ]
+
+    @pytest.mark.parametrize(
+        ("path", "before", "after"),
+        [
+            ("requirements.txt", "httpx\n", f"git+https://github.com/encode/httpx.git@{'0a' * 20}\n"),
+            ("requirements.txt", "httpx\n", "httpx @ https://files.example.com/httpx.zip#sha256=0a0a0a\n"),
+            ("requirements.txt", "httpx==1\n", "httpx\n"),
+            ("package.json", package(dependencies={"a": "^1"}), package(dependencies={"a": f"github:x/a#{'0a' * 20}"})),
+            (
+                "Cargo.toml",
+                '[dependencies]\na = "1"\n',
+                '[dependencies]\na = { git = "https://github.com/x/a", tag = "v1" }\n',
+            ),
+        ],
+    )
+    def test_accepts_a_commit_a_tag_and_a_checksum(self, path, before, after):
+        assert "dependency-not-pinned" not in [rule for rule, _, _ in dependencies(path, before, after)]
+
+
+def workflow(*steps, on="pull_request", head=""):
+    return f"on: {on}\n{head}jobs:\n  test:\n    runs-on: ubuntu-latest\n    steps:\n" + "".join(
+        f"      {each}\n" for each in steps
+    )
+
+
+def findings_of(check, before, after, path=WORKFLOW):
+    return list(check(change_between({} if before is None else {path: before}, {path: after})))
+
+
+class TestWorkflowRights:
+    @pytest.mark.parametrize(
+        ("after", "severity"),
+        [
+            (workflow(head="permissions: write-all\n"), Severity.HIGH),
+            (workflow(on="pull_request_target"), Severity.MEDIUM),
+            (workflow(on="[push, pull_request_target]"), Severity.MEDIUM),
+            (workflow(head="permissions:\n  contents: write\n"), Severity.MEDIUM),
+            ("on: push\njobs:\n  a:\n    uses: ./a.yml\n    secrets: inherit\n", Severity.MEDIUM),
+        ],
+    )
+    def test_reports_rights_of_a_new_workflow(self, after, severity):
+        assert [each.severity for each in findings_of(find_workflow_rights, None, after)] == [severity]
+
+    def test_reports_a_scope_that_an_old_workflow_did_not_have(self):
+        before = workflow(head="permissions:\n  contents: read\n")
+        (finding,) = findings_of(find_workflow_rights, before, before.replace("read", "write"))
+        assert finding.line == 3
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (workflow(), workflow(head="permissions:\n  contents: write\n")),
+            (None, workflow(head="permissions:\n  contents: read\n  id-token: write\n")),
+            (None, workflow("# pull_request_target is dangerous")),
+        ],
+        ids=["rights that were unlimited before", "small rights", "a comment"],
+    )
+    def test_accepts_fewer_rights(self, before, after):
+        assert findings_of(find_workflow_rights, before, after) == []
+
+    def test_accepts_write_access_of_a_workflow_that_publishes(self):
+        after = workflow(head="permissions:\n  contents: write\n")
+        assert findings_of(find_workflow_rights, None, after, ".github/workflows/release.yml") == []
+
+    def test_accepts_the_same_words_elsewhere(self):
+        assert findings_of(find_workflow_rights, None, "permissions: write-all\n", "config/app.yml") == []
+
+
+class TestUnpinnedActions:
+    @pytest.mark.parametrize(
+        "after",
+        [
+            workflow("- uses: someone/tool@master"),
+            workflow("- uses: someone/tool@v1", "  env: ${{ secrets.DEPLOY_KEY }}"),
+            workflow("- uses: someone/tool@v1", f"- uses: other/tool@{'0a' * 20}"),
+        ],
+        ids=["a branch", "a workflow with secrets", "a repository that pins others"],
+    )
+    def test_reports_a_new_action(self, after):
+        before = workflow(f"- uses: other/tool@{'0a' * 20}") if "0a" in after else workflow()
+        assert [each.line for each in findings_of(find_unpinned_actions, before, after)] == [6]
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            "- uses: actions/checkout@main",
+            f"- uses: someone/tool@{'0a' * 20}  # v1",
+            "- uses: ./.github/actions/build",
+            "- uses: someone/tool@v1",
+            "- uses: me/repo/.github/workflows/build.yml@main",
+        ],
+    )
+    def test_accepts_own_actions_commits_and_tags_without_rights(self, step):
+        assert findings_of(find_unpinned_actions, workflow(), workflow(step)) == []
+
+    def test_accepts_an_action_that_another_workflow_uses(self):
+        before = {WORKFLOW: workflow(), ".github/workflows/b.yml": workflow("- uses: someone/tool@main")}
+        after = {**before, WORKFLOW: workflow("- uses: someone/tool@main")}
+        assert list(find_unpinned_actions(change_between(before, after))) == []
+
+
+class TestScriptInjection:
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            ('- run: echo "${{ github.event.pull_request.title }}"',),
+            ("- run: |", "    make", "    git checkout ${{ github.head_ref }}"),
+            ("- name: x", "  run: echo ${{ github.event.issue.body }}"),
+            ("- run: git switch ${{ github.event.pull_request.head.ref }}",),
+            (
+                "- uses: actions/github-script@v7",
+                "  with:",
+                "    script: |",
+                "      f(`${{ github.event.comment.body }}`)",
+            ),
+        ],
+    )
+    def test_reports_text_of_a_pull_request_in_a_script(self, steps):
+        (finding,) = findings_of(find_script_injections, None, workflow(*steps))
+        assert finding.severity is Severity.HIGH
+
+    @pytest.mark.parametrize(
+        "steps",
+        [
+            ("- env:", "    TITLE: ${{ github.event.pull_request.title }}", '  run: echo "$TITLE"'),
+            ("- run: echo ${{ github.event.pull_request.number }}",),
+            ("- run: echo ${{ github.event.repository.default_branch }}",),
+            ("- if: github.head_ref == 'main'", "  run: make"),
+            ("- uses: x/y@v1", "  with:", "    title: ${{ github.event.pull_request.title }}"),
+            ("- run: |", "    make", "- name: ${{ github.event.pull_request.title }}"),
+        ],
+    )
+    def test_accepts_variables_numbers_and_settings_of_steps(self, steps):
+        assert findings_of(find_script_injections, None, workflow(*steps)) == []
+
+    def test_accepts_a_workflow_that_outsiders_cannot_start(self):
+        text = workflow("- run: echo ${{ github.event.head_commit.message }}", on="push")
+        assert findings_of(find_script_injections, None, text) == []
+
+
+class TestIgnoredSteps:
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (workflow("- run: pytest"), workflow("- run: pytest || true")),
+            (workflow("- run: ruff check ."), workflow("- run: ruff check .", "  continue-on-error: true")),
+            (
+                workflow("- name: x", "  run: npm test"),
+                workflow("- name: x", "  continue-on-error: true", "  run: npm test"),
+            ),
+        ],
+    )
+    def test_reports_a_test_that_can_fail_unseen(self, before, after):
+        assert len(findings_of(find_ignored_steps, before, after)) == 1
+
+    def test_reports_a_test_step_that_is_removed(self):
+        before = workflow("- run: make", "- run: mypy src")
+        (finding,) = findings_of(find_ignored_steps, before, workflow("- run: make"))
+        assert "`mypy` is removed" in finding.comment
+
+    @pytest.mark.parametrize(
+        ("before", "after"),
+        [
+            (workflow("- run: pytest"), workflow("- run: pytest", "- run: rm -f core || true")),
+            (workflow("- run: pytest"), workflow("- run: pytest", "- run: upload", "  continue-on-error: true")),
+            (workflow("- run: pytest"), workflow("- run: make verify")),
+            (workflow("- run: pytest -q"), workflow("- run: pytest")),
+            (workflow("- run: pip install pytest"), workflow()),
+        ],
+        ids=["cleaning up", "an upload", "another command", "other options", "an installation"],
+    )
+    def test_accepts_other_steps_and_replaced_commands(self, before, after):
+        assert findings_of(find_ignored_steps, before, after) == []
+
+    def test_accepts_a_step_that_moved_to_another_workflow(self):
+        before = {WORKFLOW: workflow("- run: mypy src"), ".github/workflows/b.yml": workflow("- run: mypy src")}
+        after = {**before, WORKFLOW: workflow()}
+        assert list(find_ignored_steps(change_between(before, after))) == []
+
+
+def modes(path, text, *, mode, old_mode="100644"):
+    file = ChangedFile(
+        path=path, old_path=path, old_mode=old_mode, mode=mode, after=text, diff=f"@@ -0,0 +1,1 @@\n+{text}"
+    )
+    return [each.rule for each in find_permissions(ChangeSet(files=(file,), tree=UnknownTree(), base=UnknownTree()))]
+
+
+class TestPermissions:
+    def test_reports_a_document_that_became_executable(self):
+        assert modes("README.md", "text", mode="100755") == ["file-permission"]
+
+    @pytest.mark.parametrize(
+        ("path", "text"), [("run.py", "#!/usr/bin/env python3"), ("a.sh", "x"), ("gradlew", "x"), ("tool", "x")]
+    )
+    def test_accepts_programs(self, path, text):
+        assert modes(path, text, mode="100755") == []
+
+    def test_accepts_a_file_that_was_executable(self):
+        assert modes("README.md", "text", mode="100755", old_mode="100755") == []
+
+    @pytest.mark.parametrize("target", ["/etc/passwd", "../../outside", "../a/../../b"])
+    def test_reports_a_link_out_of_the_repository(self, target):
+        assert modes("docs/link", target, mode="120000") == ["link-outside-repository"]
+
+    @pytest.mark.parametrize("target", ["other", "../README.md", "./a/../b"])
+    def test_accepts_a_link_inside_the_repository(self, target):
+        assert modes("docs/link", target, mode="120000") == []
+
+    @pytest.mark.parametrize(
+        "line", ["RUN chmod 777 /data", "chmod -R 0777 /var/app", "chmod a+w log.txt", "chmod a+rwx log"]
+    )
+    def test_reports_a_command_that_lets_every_user_write(self, line):
+        assert [each.rule for each in findings_of(find_permissions, None, f"{line}\n", "Dockerfile")] == [
+            "world-writable"
+        ]
+
+    @pytest.mark.parametrize(
+        "line", ["chmod 755 run", "chmod a+x run", "chmod 1777 /tmp", "chmod u+w a", "# chmod 777 x"]
+    )
+    def test_accepts_usual_modes(self, line):
+        assert findings_of(find_permissions, None, f"{line}\n", "install.sh") == []
+
+
+DJANGO = "class Migration(migrations.Migration):\n    operations = [\n{}    ]\n"
+ALEMBIC = 'down_revision = "a"\n\n\ndef upgrade():\n    {}\n\n\ndef downgrade():\n    {}\n'
+
+
+def migrations(path, text, before=None):
+    return [(each.rule, each.comment) for each in findings_of(find_migrations, before, text, path)]
+
+
+class TestMigrations:
+    @pytest.mark.parametrize(
+        ("path", "text", "what"),
+        [
+            (
+                "shop/migrations/0002_a.py",
+                DJANGO.format("        migrations.DeleteModel(name='Cart'),\n"),
+                "drops the table of `Cart`",
+            ),
+            (
+                "shop/migrations/0002_a.py",
+                DJANGO.format(
+                    "        migrations.RemoveField(\n            model_name='cart',\n            name='price',\n        ),\n"
+                ),
+                "drops the column of `price`",
+            ),
+            ("alembic/versions/a.py", ALEMBIC.format('op.drop_table("cart")', "pass"), "drops the table `cart`"),
+            (
+                "alembic/versions/a.py",
+                ALEMBIC.format('op.drop_column("cart", "price")', "pass"),
+                "drops the column `price`",
+            ),
+            (
+                "alembic/versions/a.py",
+                ALEMBIC.format(
+                    'op.add_column(\n        "cart",\n        sa.Column("price", sa.Integer(), nullable=False),\n    )',
+                    "pass",
+                ),
+                "adds the required column `price` without a default",
+            ),
+            ("db/migrations/2.sql", "ALTER TABLE cart DROP COLUMN price;\n", "drops the column `price`"),
+            ("db/migrations/2.sql", "ALTER TABLE cart RENAME COLUMN a TO b;\n", "renames the column `a`"),
+            ("db/migrations/2.sql", "DELETE FROM cart;\n", "deletes all rows of `cart`"),
+            (
+                "db/migrations/2.sql",
+                "ALTER TABLE cart ADD COLUMN price INT NOT NULL;\n",
+                "adds the required column `price`",
+            ),
+            (
+                "db/migrate/2_a.rb",
+                "class A\n  def change\n    remove_column :cart, :price\n  end\nend\n",
+                "drops the column `price`",
+            ),
+        ],
+    )
+    def test_reports_what_loses_data_or_breaks_the_old_version(self, path, text, what):
+        ((rule, comment),) = migrations(path, text)
+        assert rule == "migration"
+        assert f"The migration {what}" in comment
+
+    @pytest.mark.parametrize(
+        ("path", "text"),
+        [
+            ("alembic/versions/a.py", ALEMBIC.format('op.create_table("cart")', 'op.drop_table("cart")')),
+            (
+                "alembic/versions/a.py",
+                ALEMBIC.format(
+                    'op.add_column(\n        "c",\n        sa.Column("p", sa.Text(), nullable=False, server_default="")\n    )',
+                    "pass",
+                ),
+            ),
+            ("db/migrations/2.sql", "DROP TABLE IF EXISTS cart;\nCREATE TABLE cart (id INT NOT NULL);\n"),
+            ("db/migrations/2.sql", "ALTER TABLE cart ADD COLUMN price INT NOT NULL DEFAULT 0;\n"),
+            ("db/migrations/2.sql", "DELETE FROM cart WHERE price = 0;\n"),
+            ("db/migrations/2.sql", "-- +goose Up\nCREATE TABLE a (x INT);\n-- +goose Down\nDROP TABLE b;\n"),
+            ("db/migrations/2.down.sql", "DROP TABLE cart;\n"),
+            ("reports/cleanup.sql", "DROP TABLE cart;\n"),
+            ("shop/migrations/helpers.py", "op.drop_table('cart')\n"),
+        ],
+    )
+    def test_accepts_additions_ways_back_and_other_files(self, path, text):
+        assert migrations(path, text) == []
+
+    def test_reports_a_migration_that_existed_and_changed(self):
+        before = ALEMBIC.format('op.create_table("cart")', "pass")
+        assert [rule for rule, _ in migrations("alembic/versions/a.py", before.replace("cart", "basket"), before)] == [
+            "migration-edited"
+        ]
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            ("pass", "pass  "),
+            ('"a"', "'a'"),
+            ("down_revision", "import sqlalchemy as sa\n\ndown_revision"),
+            ("\n\n\ndef up", "\n# x\n\ndef up"),
+        ],
+    )
+    def test_accepts_formatting_imports_and_comments_of_a_migration(self, edit):
+        before = ALEMBIC.format('op.create_table("cart")', "pass")
+        assert migrations("alembic/versions/a.py", before.replace(*edit), before) == []
