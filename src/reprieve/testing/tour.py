@@ -54,7 +54,8 @@ parts = "reprieve.testing.chaos:planned"   # injects the faults that state/fault
 
 [model]
 name = "local"            # the embedded toy model: no review shows its answers
-part_characters = 500     # it is asked about so much of a change, so that it answers soon
+part_characters = 500     # how much of a change it is asked about, so that it answers soon
+answer_tokens = 60
 
 [notify]
 owners = true
@@ -92,7 +93,7 @@ def _faults(commits: Sequence[str]) -> list[Fault]:
         Fault(stage="fetch", kind="reset", about=commits[5]),
         Fault(stage="llm", kind="limited", about="def run_list("),
         Fault(stage="llm", kind="overloaded", about="def find_by_email("),
-        Fault(stage="llm", kind="silent", about="A refund always gives back the whole payment"),
+        Fault(stage="llm", kind="silent", about="def percent_of("),
         Fault(stage="llm", kind="free", about="only what people read shows euros", stays=True),
         Fault(stage="notify", kind="refused", about=f"ada@shop.example\0{HISTORY[1].subject}"),
         Fault(stage="notify", kind="broken off", about=f"bo@shop.example\0{HISTORY[2].subject}"),
@@ -164,7 +165,7 @@ async def _work_until_killed(settings: Settings, progress: Progress) -> None:
 
 
 def _started_worker() -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "reprieve", "serve", "--lease", f"{LEASE_SECONDS:g}s", "--concurrency", "2"]
+    command = [sys.executable, "-m", "reprieve", "serve", "--lease", f"{LEASE_SECONDS:g}s", "--concurrency", "1"]
     with Path("worker.log").open("wb") as log:
         return subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - our own program
 

@@ -158,15 +158,13 @@ def _mail_lines(deliveries: Sequence[DeliveryDetail]) -> Iterable[str]:
     per_person = Counter(each.recipient.partition(":")[2] for each in sent)
     spread = ", ".join(f"{number} to {who}" for who, number in sorted(per_person.items()))
     most = max(Counter((each.changelist_id, each.review_version, each.recipient) for each in sent).values(), default=0)
-    once = "each recipient got each review once" if most == 1 else f"a recipient got a review {most} times"
+    once = "none got a review twice" if most <= 1 else f"a recipient got a review {most} times"
     yield f"  {count(len(sent), 'message')} in mail/: {spread}; {once}"
     doubtful = [each for each in deliveries if any(attempt.kind == "look_up" for attempt in each.attempts)]
     if doubtful:
         found = sum(1 for each in doubtful if any(attempt.answer == "found" for attempt in each.attempts))
-        yield (
-            f"  {count(len(doubtful), 'send')} broke off with an unknown outcome and was looked up: "
-            f"{found} had arrived, so nothing was sent twice"
-        )
+        sends = count(len(doubtful), "send")
+        yield f"  {sends} broke off half-way; a look-up found {found} of {len(doubtful)} delivered, and no second one was sent"
 
 
 def _commands(letters: Sequence[DeadLetterView], reviews: Sequence[ReviewView], *, serves: bool) -> Iterable[str]:
