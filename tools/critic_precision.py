@@ -35,6 +35,7 @@ from reprieve.review.github import Hub
 MAX_FINDINGS: Final = 100
 MAX_COMMITS: Final = 1_000
 _CONTEXT: Final = 6
+_SLOW: Final = 5.0
 _NOISE: Final = {
     "S101": "Use of assert detected: asserts are removed when compiling to optimised byte code.",
     "PLR2004": "Magic value used in a comparison: consider a constant.",
@@ -99,6 +100,8 @@ async def _run(given: argparse.Namespace) -> int:
                 continue
             finally:
                 seconds.append(time.monotonic() - began)
+                if seconds[-1] > _SLOW:
+                    print(f"{name[:12]} took {seconds[-1]:.1f} s", file=sys.stderr)
             for each in report.findings:
                 row = {"repository": str(folder), "commit": name, "title": diff.title, **each.model_dump(mode="json")}
                 out.write(json.dumps(row) + "\n")

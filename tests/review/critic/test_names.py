@@ -159,6 +159,21 @@ def test_an_ambiguous_module_is_not_reported():
     assert places(before, {**before, "one/src/shop/prices.py": ""}) == []
 
 
+def test_a_module_inside_a_package_is_not_a_top_level_module():
+    before = {
+        "app/__init__.py": "", "app/shop/__init__.py": "", "app/shop/prices.py": "def total(): return 1\n",
+        "app/views.py": "from shop.prices import total\n",
+    }  # fmt: skip
+    assert places(before, {**before, "app/shop/prices.py": ""}) == []
+
+
+def test_a_name_that_a_moved_module_never_defined_is_not_reported():
+    use = {"app.py": "from shop.prices import late\n"}
+    before = {**use, "shop/__init__.py": "", "shop/prices.py": "x = 1\n"}
+    after = {**use, "src/shop/__init__.py": "", "src/shop/prices.py": "x = 1\n"}
+    assert places(before, after, renamed={"shop/prices.py": "src/shop/prices.py"}) == []
+
+
 def test_the_use_in_a_package_that_reexports_is_reported():
     before = {
         "shop/__init__.py": "from .prices import total\n",

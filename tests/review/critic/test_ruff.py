@@ -307,3 +307,12 @@ def test_every_code_is_known_to_ruff():
 def test_rules_of_one_id_say_the_same():
     said = {(rule.id, rule.advice, rule.finds, rule.severity) for rule in ruff.RULES}
     assert len(said) == len({rule.id for rule in ruff.RULES})
+
+
+def test_a_query_over_several_lines_is_reported_where_its_value_stands():
+    text = (
+        'def find(db, email):\n    return db.execute(\n        "SELECT id, total FROM orders"\n'
+        "        f\" WHERE email = '{email}'\"\n    )\n"
+    )
+    (finding,) = check_change(change_between({}, {"orders.py": text})).findings
+    assert (finding.rule, finding.line, finding.quote) == ("sql-injection", 4, "f\" WHERE email = '{email}'\"")

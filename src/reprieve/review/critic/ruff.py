@@ -550,10 +550,14 @@ def _new_findings(run: Callable[[str], list[_Problem] | None], file: ChangedFile
 
 
 def _added_row(problem: _Problem, file: ChangedFile) -> int | None:
-    """The first added line of a problem. A query counts as a whole, other problems by their first line."""
-    last = problem.end_row if problem.code == "S608" else problem.row
-    return next((row for row in range(problem.row, last + 1) if row in file.added), None)
+    """The added line of a problem: of a query the first one with a value in it, of other problems their first line."""
+    if problem.code != "S608":
+        return problem.row if problem.row in file.added else None
+    rows = [row for row in range(problem.row, problem.end_row + 1) if row in file.added]
+    return next((row for row in rows if _VALUE_IN_QUERY.search(file.added[row])), rows[0] if rows else None)
 
+
+_VALUE_IN_QUERY: Final = re.compile(r"\{[^}]|%\s*[(\w]|\+|\.format\(")
 
 # Running
 

@@ -1,0 +1,140 @@
+"""A report of facts: what is found, what is allowed, what was checked, and what was not."""
+
+import pytest
+
+from reprieve.review.critic.facts import check_change
+from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.registry import CHECKS
+from reprieve.review.critic.suppression import CriticSettings, settings_of
+from support.change_sets import change_between, patch_between
+
+CLEAN = "def total(items):\n    return sum(items)\n"
+LEFT = "def total(items):\n    breakpoint()\n    return sum(items)\n"
+
+
+def found(before, after, settings=None):
+    return [
+        (each.rule, each.place, each.allowed) for each in check_change(change_between(before, after), settings).findings
+    ]
+
+
+def test_a_finding_has_its_place_its_line_and_what_to_do():
+    (finding,) = check_change(change_between({"cart.py": CLEAN}, {"cart.py": LEFT})).findings
+    assert (finding.rule, finding.place, finding.quote) == ("debug-leftover", "cart.py:2", "breakpoint()")
+    assert "Remove it." in finding.comment
+
+
+def test_a_line_that_the_change_does_not_touch_is_not_reported():
+    assert found({"cart.py": LEFT}, {"cart.py": LEFT + "\n\ndef count(items):\n    return len(items)\n"}) == []
+
+
+def test_equal_findings_are_folded_into_the_first():
+    text = "".join(f"def f{n}():\n    breakpoint()\n\n\n" for n in range(3))
+    (finding,) = check_change(change_between({}, {"a.py": text})).findings
+    assert finding.place == "a.py:2"
+    assert finding.also == ("a.py:6", "a.py:10")
+
+
+def test_a_secret_is_masked_in_the_quoted_line():
+    key = "AKIA" + "Q3EGRJ5PZ7KXW2NM"
+    report = check_change(change_between({}, {"shop.py": f'KEY = "{key}"\n'}))
+    assert [each.rule for each in report.findings] == ["secret"]
+    assert key not in str(report)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        CriticSettings(off=("debug-leftover",)),
+        CriticSettings(exclude=("*.py",)),
+        CriticSettings(severity={"debug-leftover": Severity.NONE}),
+    ],
+)
+def test_settings_switch_a_rule_off(settings):
+    assert found({"cart.py": CLEAN}, {"cart.py": LEFT}, settings) == []
+
+
+def test_settings_change_a_severity_by_id_and_by_the_code_of_the_linter():
+    after = {"a.py": "import pickle\n\n\ndef read(text):\n    breakpoint()\n    return pickle.loads(text)\n"}
+    settings = CriticSettings(severity={"debug-leftover": Severity.HIGH, "S301": Severity.LOW})
+    findings = check_change(change_between({}, after), settings).findings
+    assert {each.rule: each.severity.value for each in findings} == {
+        "debug-leftover": "high", "unsafe-deserialization": "low",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# reprieve: allow debug-leftover",
+        "# reprieve: allow[debug-leftover]",
+        "# reprieve: allow secret, debug-leftover",
+    ],
+)
+def test_a_comment_of_the_change_marks_a_finding_as_allowed(comment):
+    after = LEFT.replace("breakpoint()", f"breakpoint()  {comment}")
+    assert found({"cart.py": CLEAN}, {"cart.py": after}) == [("debug-leftover", "cart.py:2", True)]
+
+
+def test_a_comment_above_that_stands_in_the_base_allows_a_finding():
+    before = "def total(items):\n    # reprieve: allow debug-leftover\n    return sum(items)\n"
+    after = "def total(items):\n    # reprieve: allow debug-leftover\n    breakpoint()\n    return sum(items)\n"
+    assert found({"cart.py": before}, {"cart.py": after}) == []
+
+
+def test_a_comment_for_another_rule_allows_nothing():
+    after = LEFT.replace("breakpoint()", "breakpoint()  # reprieve: allow secret")
+    assert found({"cart.py": CLEAN}, {"cart.py": after}) == [("debug-leftover", "cart.py:2", False)]
+
+
+def test_a_comment_of_ruff_that_the_change_adds_marks_the_finding():
+    after = {"a.py": "import pickle\n\n\ndef read(text):\n    return pickle.loads(text)  # noqa: S301\n"}
+    assert found({}, after) == [("unsafe-deserialization", "a.py:5", True)]
+
+
+def test_the_scope_counts_checks_and_names_what_has_rules_for_every_file_only():
+    report = check_change(change_between({}, {"a.py": CLEAN, "b.zig": "x\n", "c.zig": "y\n"}))
+    assert report.scope.endswith(" checks on 3 files; 2 .zig files: rules for every file only")
+
+
+def test_of_a_patch_the_rules_that_need_the_tree_are_named_as_not_checked():
+    report = check_change(patch_between({"cart.py": CLEAN}, {"cart.py": LEFT}))
+    assert [each.rule for each in report.findings] == ["debug-leftover"]
+    assert "only the patch is known: " in report.scope
+    assert "removed-name" in report.scope
+
+
+def test_nothing_found_is_said_as_that():
+    report = check_change(change_between({"cart.py": CLEAN}, {"cart.py": CLEAN + "\n\nLIMIT = 3\n"}))
+    assert report.findings == ()
+    assert report.summary == "The change touches 1 file of Python: 3 lines added, 0 removed. Nothing was found."
+
+
+def test_a_check_that_breaks_is_named_and_the_others_go_on(caplog):
+    def broken(change):
+        raise ZeroDivisionError
+
+    first, *others = CHECKS
+    checks = [type(first)(rules=first.rules, run=broken), *others]
+    report = check_change(change_between({"cart.py": CLEAN}, {"cart.py": LEFT}), checks=checks)
+    assert "not checked: ZeroDivisionError" in report.scope
+    assert "a check of the critic failed" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[critic]\nof = ['x']\n", "critic.of: Extra inputs are not permitted"),
+        ("[critic]\noff = ['no-such-rule']\n", "there is no rule 'no-such-rule'"),
+        ("[critic", "is not TOML"),
+    ],
+)
+def test_wrong_settings_of_the_base_switch_nothing_off_and_are_named(text, problem):
+    settings, said = settings_of(text)
+    assert settings == CriticSettings()
+    assert problem in said
+
+
+def test_settings_of_the_base_are_read():
+    settings, problem = settings_of('[model]\nname = "local"\n[critic]\noff = ["secret"]\n')
+    assert (settings.off, problem) == (("secret",), "")
