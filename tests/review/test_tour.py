@@ -1,5 +1,6 @@
 """`make run`: its summary, the commands that it prints, and what it must not show. The tour runs once for this file."""
 
+import asyncio
 import json
 import mailbox
 import os
@@ -14,11 +15,12 @@ from types import SimpleNamespace
 import pytest
 
 from reprieve.testing.sample import HISTORY, make_repository
+from reprieve.wiring import open_operations
 
 SHOWN = {1: "shop/orders.py:72", 3: "shop/payments.py:10", 6: "shop/cli.py:33"}
 """The places of the planted faults in the summary, by job."""
 LEFT = {4: "shop/orders.py:74", 5: "shop/cli.py:23"}
-"""The places in the reviews that are made once the reader has typed the commands."""
+"""The places in the two reviews that are made after the printed commands."""
 HARMLESS = 2
 
 
@@ -32,13 +34,12 @@ def run(command, folder, **variables):
 
 
 def mails(folder):
-    """The texts of all mails by title: (recipient, text)."""
+    """The texts of all mails by the title of the commit, their first line: (recipient, text)."""
     found = {}
     for box in sorted((folder / "mail").iterdir()):
         for message in mailbox.Maildir(box, create=False):
-            title = re.fullmatch(r"Review of (.*): .*", " ".join(str(message["subject"]).split()))[1]
             text = message.get_payload()[0].get_payload(decode=True).decode()
-            found.setdefault(title, []).append((box.name, text))
+            found.setdefault(text.splitlines()[0], []).append((box.name, text))
     return found
 
 
@@ -70,8 +71,17 @@ def solved(tour, tmp_path_factory):
             path = line.removeprefix("export PATH=").replace("$PATH", path)
         else:
             said[line] = run(["bash", "-e", "-c", line], folder, PATH=path)
-    jobs = json.loads(run([sys.executable, "-m", "reprieve", "jobs", "list", "--json"], folder))["jobs"]
-    return SimpleNamespace(folder=folder, said=said, jobs={job["job_id"]: job["status"] for job in jobs})
+    return SimpleNamespace(folder=folder, said=said, **asyncio.run(rows_of(folder)))
+
+
+async def rows_of(folder):
+    """What the database of a run has about its jobs, its dead letter and its review."""
+    async with open_operations(f"sqlite:///{folder / 'reprieve.db'}") as operations:
+        return {
+            "jobs": {job.job_id: job.status for job in await operations.jobs.list()},
+            "letter": (await operations.dead_letters.show(1)).row.state,
+            "answers": json.loads((await operations.reviews.show(1)).answers),
+        }
 
 
 def of_job(lines, job):
@@ -126,7 +136,7 @@ def test_one_dead_letter_and_one_answer_are_left_and_each_recipient_got_each_rev
 def test_the_printed_commands_replay_the_dead_letter_and_close_it(solved):
     assert solved.jobs == dict.fromkeys(range(1, 7), "succeeded")
     assert any("403 Forbidden" in text for text in solved.said.values())
-    assert "resolved" in run([sys.executable, "-m", "reprieve", "dead", "show", "1"], solved.folder)
+    assert solved.letter == "resolved"
     ((_, text), *_) = mails(solved.folder)[HISTORY[4].subject]
     assert LEFT[4] in text
 
@@ -139,13 +149,11 @@ def test_the_printed_command_answers_for_the_model_and_the_mail_has_the_facts_to
 
 
 def test_both_answers_of_the_toy_model_are_in_the_queue_under_its_name_and_nowhere_else(tour, solved):
-    shown = json.loads(run([sys.executable, "-m", "reprieve", "reviews", "show", "1", "--json"], solved.folder))
-    answers = shown["answers"]
-    assert [answer["model"] for answer in answers] == ["toy model", "toy model"]
-    assert all(answer["errors"] for answer in answers)
+    assert [answer["model"] for answer in solved.answers] == ["toy model", "toy model"]
+    assert all(answer["errors"] for answer in solved.answers)
     assert any("answer 2 of toy model" in text for text in solved.said.values())
     outside = ["\n".join(tour.lines), *(text for sent in mails(solved.folder).values() for _, text in sent)]
-    for answer in answers:
+    for answer in solved.answers:
         words = " ".join(answer["text"].split())[:40]
         assert words
         assert not any(words in " ".join(text.split()) for text in outside)
