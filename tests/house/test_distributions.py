@@ -86,10 +86,15 @@ def contents(wheel):
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def required_distributions():
-    """The distributions that the package needs, and those that they need, without any extra."""
+def required_distributions(*extras):
+    """The distributions that the package needs with these extras, and those that they need."""
     found = {}
-    waiting = [Requirement(each) for each in PYPROJECT["project"]["dependencies"]]
+    optional = PYPROJECT["project"]["optional-dependencies"]
+    waiting = [
+        Requirement(each)
+        for group in (PYPROJECT["project"]["dependencies"], *(optional[extra] for extra in extras))
+        for each in group
+    ]
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
@@ -121,16 +126,22 @@ def sdist(built):
 
 @pytest.fixture(scope="module")
 def environment(wheel, tmp_path_factory):
-    """A new environment: pip installs the wheel; its requirements are links into this environment."""
-    folder = tmp_path_factory.mktemp("environment")
+    """A new environment with the wheel and what it requires without any extra."""
+    return make_environment(wheel, tmp_path_factory.mktemp("environment"))
+
+
+def make_environment(wheel, folder, *extras):
+    """Make an environment: pip installs the wheel; its requirements are links into this environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     install = [*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
     subprocess.run(install, check=True, timeout=120, capture_output=True)
     (packages,) = folder.glob("lib/python*/site-packages")
-    for each in required_distributions():
+    for each in required_distributions(*extras):
         for top in {file.parts[0] for file in each.files} - {"..", "__pycache__"}:
             (packages / top).symlink_to(each.locate_file(top))
+        for program in (file for file in each.files if file.parts[-2:-1] == ("bin",)):
+            (folder / "bin" / program.name).symlink_to(each.locate_file(program).resolve())
     return Environment(folder)
 
 
@@ -226,3 +237,15 @@ def test_a_program_on_the_installed_wheel_runs_with_its_own_requirements_only(en
 def test_the_requirements_of_the_extras_are_not_in_the_environment(environment):
     found = "import importlib.util as u; print(*filter(u.find_spec, ['httpx2', 'openai', 'pytest']))"
     assert environment.run("python", "-I", "-c", found).strip() == ""
+
+
+def test_a_review_runs_on_the_installed_wheel_with_the_requirements_of_its_extra_only(wheel, tmp_path):
+    environment = make_environment(wheel, tmp_path / "environment", "review")
+    shop = tmp_path / "shop"
+    subprocess.run(["git", "init", "--quiet", str(shop)], check=True)
+    (shop / "cart.py").write_text("import pickle\n\n\ndef read(text):\n    return pickle.loads(text)\n")
+    (shop / "shop.yaml").write_text("a: [1\n")
+    said = environment.run("reprieve", "review", "--repository", str(shop))
+    assert "shop.yaml:2  high  does-not-parse" in said
+    assert "cart.py:5  medium  unsafe-deserialization" in said
+    assert "not checked" not in said

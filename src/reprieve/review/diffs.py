@@ -21,7 +21,7 @@ _GENERATED: Final = tuple(Pattern(each) for each in (
     "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "poetry.lock", "uv.lock", "Pipfile.lock",
     "pdm.lock", "Cargo.lock", "Gemfile.lock", "composer.lock", "go.sum", "flake.lock", "mix.lock", "Package.resolved",
     "*.min.js", "*.min.css", "*.js.map", "*.css.map", "*_pb2.py", "*_pb2_grpc.py", "*.pb.go", "*.generated.*", "*.g.dart",
-    "vendor/", "node_modules/", "third_party/", "bower_components/", ".yarn/",
+    "vendor/", "node_modules/", "dist/", "third_party/", "bower_components/", ".yarn/",
 ))  # fmt: skip
 """What machines write, by name."""
 _HUNK: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-import httpx2
-
 from reprieve import Permanent, UsageError
 
 _PUBLIC_API: Final = "https://api.github.com"
@@ -66,6 +64,8 @@ class Hub:
     async def file(self, repository: str, revision: str, path: str) -> str | None:
         """A file's text at a commit; None where there is none, or it is too large."""
         where = f"/repos/{quote(repository)}/contents/{quote(path)}?ref={quote(revision)}"
+        import httpx2  # noqa: PLC0415 - the same
+
         try:
             return (await self._get(where, form="raw")).decode("utf-8", "replace")
         except httpx2.HTTPStatusError as error:
@@ -81,6 +81,8 @@ class Hub:
         headers = {"Accept": _FORMS[form], "User-Agent": "reprieve", "X-GitHub-Api-Version": "2022-11-28"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        import httpx2  # noqa: PLC0415 - a review of a repository on this machine does not wait for it
+
         chunks, size = [], 0
         async with (
             httpx2.AsyncClient(timeout=self._seconds, follow_redirects=False) as client,

@@ -52,7 +52,10 @@ class TestDeletedTests:
 
     def test_accepts_a_test_that_has_a_new_name(self):
         before = {"tests/test_shop.py": python_tests("price", "refund_is_paid")}
-        after = {"tests/test_shop.py": python_tests("price"), "tests/test_cash.py": python_tests("refund_was_paid")}
+        after = {
+            "tests/test_shop.py": python_tests("price"),
+            "tests/test_cash.py": python_tests("refund_was_paid"),
+        }
         assert self.deleted(before, after) == []
 
     def test_accepts_a_file_that_was_renamed(self):
@@ -61,13 +64,23 @@ class TestDeletedTests:
         assert self.deleted(*change, renamed={"tests/test_shop.py": "tests/test_store.py"}) == []
 
     def test_accepts_tests_of_a_module_that_is_deleted_too(self):
-        before = {"tests/test_shop.py": python_tests("price"), "src/shop.py": "def price():\n    return 1\n"}
-        assert self.deleted(before, {}) == []
+        code = "def price(shop):\n    return shop\n"
+        before = {"tests/test_shop.py": python_tests("price"), "src/shop.py": code}
+        assert self.deleted(before, {"src/store.py": f"{code}\nassert price\n"}) == []
+
+    def test_accepts_tests_of_a_case_that_the_code_does_not_have_any_more(self):
+        code = "def price(shop):\n    if shop == 1:\n        return 1\n    return shop\n"
+        before = {"tests/test_shop.py": python_tests("price", "shop"), "src/shop.py": code}
+        after = {"tests/test_shop.py": python_tests("price"), "src/shop.py": "def price(shop):\n    return shop\n"}
+        assert self.deleted(before, after) == []
 
     def test_accepts_tests_of_a_function_that_is_deleted_too(self):
         code = "def refund():\n    return 1\n\ndef price():\n    return 1\n"
         before = {"tests/test_shop.py": python_tests("price", "refund"), "src/shop.py": code}
-        after = {"tests/test_shop.py": python_tests("price"), "src/shop.py": code.replace("refund", "give_back")}
+        after = {
+            "tests/test_shop.py": python_tests("price"),
+            "src/shop.py": code.replace("refund", "give_back"),
+        }
         assert self.deleted(before, after) == []
 
     def test_accepts_tests_that_became_cases_of_one_test(self):
@@ -90,7 +103,12 @@ PYTHON_TEST = "def test_price():\n    assert price() == 1\n"
 class TestSkippedTests:
     @pytest.mark.parametrize(
         "mark",
-        ["@pytest.mark.skip", '@pytest.mark.skip(reason="flaky")', "@pytest.mark.xfail", '@unittest.skip("later")'],
+        [
+            "@pytest.mark.skip",
+            '@pytest.mark.skip(reason="flaky")',
+            "@pytest.mark.xfail",
+            '@unittest.skip("later")',
+        ],
     )
     def test_reports_a_python_test_that_ran_before(self, mark):
         assert [line for line, _ in skipped("tests/test_shop.py", PYTHON_TEST, f"{mark}\n{PYTHON_TEST}")] == [1]
@@ -119,6 +137,7 @@ class TestSkippedTests:
             '@pytest.mark.skipif(sys.platform == "win32", reason="no fork")',
             '@pytest.mark.xfail(sys.version_info < (3, 12), reason="slow")',
             '@unittest.skipUnless(has_ssl, "no ssl")',
+            "@skip.unless_has_ssl()",
         ],
     )
     def test_accepts_a_skip_with_a_condition(self, mark):
@@ -147,7 +166,11 @@ class TestLoneTests:
 
     @pytest.mark.parametrize(
         ("path", "line"),
-        [("a.spec.ts", "it('only adds', () => {})"), ("src/a.ts", "fit('x')"), ("a.spec.ts", "fit(model, data)")],
+        [
+            ("a.spec.ts", "it('only adds', () => {})"),
+            ("src/a.ts", "fit('x')"),
+            ("a.spec.ts", "fit(model, data)"),
+        ],
     )
     def test_accepts_other_calls(self, path, line):
         assert list(find_lone_tests(change_between({}, {path: f"{line}\n"}))) == []
@@ -182,7 +205,12 @@ class TestCodeWithoutTest:
         assert len(without_test(before, after)) == 1
 
     def test_makes_one_finding_for_several_files(self):
-        before = {"a/cart.py": "\n", "a/cash.py": "\n", "tests/test_cart.py": "\n", "tests/test_cash.py": "\n"}
+        before = {
+            "a/cart.py": "\n",
+            "a/cash.py": "\n",
+            "tests/test_cart.py": "\n",
+            "tests/test_cash.py": "\n",
+        }
         (finding,) = without_test(before, {**before, "a/cart.py": CODE, "a/cash.py": CODE})
         assert "`a/cart.py` and `a/cash.py`" in finding.comment
 

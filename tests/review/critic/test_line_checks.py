@@ -59,12 +59,15 @@ class TestSecret:
             ("deploy/prod.env.example", f"DB_PASSWORD={PASSWORD}"),
             ("config.yml", "api_key: {{ vault.api_key2 }}"),
             ("config.yml", "  password: ${{ secrets.PASSWORD_2 }}"),
-            ("keys/server.pub", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8m2Kq7Wz4Xv9Rt3Bn6Lp1Yc5Hf8Gd0Se2Ta4Ub6 root"),
+            (
+                "keys/server.pub",
+                "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8m2Kq7Wz4Xv9Rt3Bn6Lp1Yc5Hf8Gd0Se2Ta4Ub6 root",
+            ),
             ("package-lock.json", '"integrity": "sha512-vR7kq9Lm2WzXbT4nPs6YdHf8JgKc3EaUiOQ1rMxLvBt=="'),
             ("frontend/lang/messages/ja-JP.json", '"new-password": "パスワードは8文字以上"'),
             (
                 ".travis.yml",
-                'URL="AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq=="',
+                'URL="AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFs="',
             ),
         ],
     )

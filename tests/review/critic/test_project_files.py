@@ -38,7 +38,11 @@ class TestDependencies:
         [
             ("requirements.txt", "flask==3.0\n", "flask==3.0\nhttpx>=0.27  # calls\n"),
             ("requirements/base.in", "flask\n", "flask\nhttpx[http2]\n"),
-            ("pyproject.toml", '[project]\ndependencies = ["a"]\n', '[project]\ndependencies = ["a", "httpx"]\n'),
+            (
+                "pyproject.toml",
+                '[project]\ndependencies = ["a"]\n',
+                '[project]\ndependencies = ["a", "httpx"]\n',
+            ),
             (
                 "pyproject.toml",
                 '[tool.poetry.dependencies]\npython = "^3.11"\n',
@@ -50,8 +54,16 @@ class TestDependencies:
                 "[options]\ninstall_requires =\n    a\n",
                 "[options]\ninstall_requires =\n    a\n    httpx>1\n",
             ),
-            ("package.json", package(dependencies={"a": "1"}), package(dependencies={"a": "1", "httpx": "^1"})),
-            ("Cargo.toml", '[dependencies]\na = "1"\n', '[dependencies]\na = "1"\nhttpx = { version = "1" }\n'),
+            (
+                "package.json",
+                package(dependencies={"a": "1"}),
+                package(dependencies={"a": "1", "httpx": "^1"}),
+            ),
+            (
+                "Cargo.toml",
+                '[dependencies]\na = "1"\n',
+                '[dependencies]\na = "1"\nhttpx = { version = "1" }\n',
+            ),
             ("Gemfile", "gem 'a'\n", "gem 'a'\ngem 'httpx', '~> 1'\n"),
         ],
     )
@@ -80,7 +92,11 @@ class TestDependencies:
                 package(dependencies={"a": "1"}, devDependencies={"b": "1"}),
             ),
             ("package.json", package(devDependencies={"b": "1"}), package(dependencies={"b": "1"})),
-            ("package.json", package(dependencies={"a": "1"}), package(dependencies={"a": "1", "b": "workspace:*"})),
+            (
+                "package.json",
+                package(dependencies={"a": "1"}),
+                package(dependencies={"a": "1", "b": "workspace:*"}),
+            ),
             ("Cargo.toml", "[dependencies]\n", '[dependencies]\nlocal = { path = "../local" }\n'),
             ("package.json", None, package(dependencies={"a": "1"})),
             ("notes.txt", "a\n", "a\nhttpx\n"),
@@ -106,7 +122,12 @@ class TestDependencies:
             ("requirements.txt", "httpx\n", "git+https://github.com/encode/httpx.git@master\n", "httpx"),
             ("requirements.txt", "a\n", "a\nhttpx @ https://files.example.com/httpx.zip\n", "httpx"),
             ("package.json", package(dependencies={"a": "^1"}), package(dependencies={"a": "latest"}), "a"),
-            ("package.json", package(dependencies={"a": "^1"}), package(dependencies={"a": "github:x/a"}), "a"),
+            (
+                "package.json",
+                package(dependencies={"a": "^1"}),
+                package(dependencies={"a": "github:x/a"}),
+                "a",
+            ),
             ("Cargo.toml", '[dependencies]\na = "1"\n', '[dependencies]\na = "*"\n', "a"),
             (
                 "Cargo.toml",
@@ -128,7 +149,11 @@ class TestDependencies:
             ("requirements.txt", "httpx\n", f"git+https://github.com/encode/httpx.git@{'0a' * 20}\n"),
             ("requirements.txt", "httpx\n", "httpx @ https://files.example.com/httpx.zip#sha256=0a0a0a\n"),
             ("requirements.txt", "httpx==1\n", "httpx\n"),
-            ("package.json", package(dependencies={"a": "^1"}), package(dependencies={"a": f"github:x/a#{'0a' * 20}"})),
+            (
+                "package.json",
+                package(dependencies={"a": "^1"}),
+                package(dependencies={"a": f"github:x/a#{'0a' * 20}"}),
+            ),
             (
                 "Cargo.toml",
                 '[dependencies]\na = "1"\n',
@@ -285,7 +310,10 @@ class TestIgnoredSteps:
         ("before", "after"),
         [
             (workflow("- run: pytest"), workflow("- run: pytest", "- run: rm -f core || true")),
-            (workflow("- run: pytest"), workflow("- run: pytest", "- run: upload", "  continue-on-error: true")),
+            (
+                workflow("- run: pytest"),
+                workflow("- run: pytest", "- run: upload", "  continue-on-error: true"),
+            ),
             (workflow("- run: pytest"), workflow("- run: make verify")),
             (workflow("- run: pytest -q"), workflow("- run: pytest")),
             (workflow("- run: pip install pytest"), workflow()),
@@ -296,7 +324,10 @@ class TestIgnoredSteps:
         assert findings_of(find_ignored_steps, before, after) == []
 
     def test_accepts_a_step_that_moved_to_another_workflow(self):
-        before = {WORKFLOW: workflow("- run: mypy src"), ".github/workflows/b.yml": workflow("- run: mypy src")}
+        before = {
+            WORKFLOW: workflow("- run: mypy src"),
+            ".github/workflows/b.yml": workflow("- run: mypy src"),
+        }
         after = {**before, WORKFLOW: workflow()}
         assert list(find_ignored_steps(change_between(before, after))) == []
 
@@ -313,7 +344,8 @@ class TestPermissions:
         assert modes("README.md", "text", mode="100755") == ["file-permission"]
 
     @pytest.mark.parametrize(
-        ("path", "text"), [("run.py", "#!/usr/bin/env python3"), ("a.sh", "x"), ("gradlew", "x"), ("tool", "x")]
+        ("path", "text"),
+        [("run.py", "#!/usr/bin/env python3"), ("a.sh", "x"), ("gradlew", "x"), ("tool", "x")],
     )
     def test_accepts_programs(self, path, text):
         assert modes(path, text, mode="100755") == []
@@ -364,11 +396,15 @@ class TestMigrations:
             (
                 "shop/migrations/0002_a.py",
                 DJANGO.format(
-                    "        migrations.RemoveField(\n            model_name='cart',\n            name='price',\n        ),\n"
+                    "        migrations.RemoveField(\n            model_name='a',\n            name='price'\n        ),\n"
                 ),
                 "drops the column of `price`",
             ),
-            ("alembic/versions/a.py", ALEMBIC.format('op.drop_table("cart")', "pass"), "drops the table `cart`"),
+            (
+                "alembic/versions/a.py",
+                ALEMBIC.format('op.drop_table("cart")', "pass"),
+                "drops the table `cart`",
+            ),
             (
                 "alembic/versions/a.py",
                 ALEMBIC.format('op.drop_column("cart", "price")', "pass"),
@@ -409,7 +445,7 @@ class TestMigrations:
             (
                 "alembic/versions/a.py",
                 ALEMBIC.format(
-                    'op.add_column(\n        "c",\n        sa.Column("p", sa.Text(), nullable=False, server_default="")\n    )',
+                    'op.add_column(\n        "c", sa.Column("p", sa.Text(), nullable=False, server_default="")\n    )',
                     "pass",
                 ),
             ),

@@ -29,14 +29,14 @@ TEST_DELETED: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt"),
     finds="deleted tests of code that stays",
-    advice="The change deletes {what}, but the code stays: {names}. Say why in the description, or keep testing it.",
+    advice="The change deletes {what}, but the code stays: {names}. Say why in the description, or keep them.",
 )
 TEST_SKIPPED: Final = CriticRule(
     id="test-skipped",
     severity=Severity.MEDIUM,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt", ".rb", ".rs"),
-    finds="tests that ran before the change and are skipped now, and tests that keep all others from running",
-    advice="`{marker}` skips a test that ran before this change. Repair the test, or delete it with a reason.",
+    finds="tests that ran before the change and are skipped now",
+    advice="`{marker}` skips a test that ran before this change. Repair it, or delete it with a reason.",
 )
 TEST_ALONE: Final = CriticRule(
     id="test-only",
@@ -53,13 +53,14 @@ CODE_WITHOUT_TEST: Final = CriticRule(
     advice="The change adds {lines} of code to {files} and touches no test. Extend {tests}.",
 )
 
-# --- deleted tests ---------------------------------------------------------------------------------------------------
+# --- deleted tests ------------------------------------------------------------------------------------------
 
 _NAMED_TESTS: Final = {
     ".py": re.compile(r"\s*(?:async\s+)?def\s+(test\w*)\s*\("),
     ".go": re.compile(r"func\s+(Test\w+)\s*\(\s*\w+\s+\*testing\.T\)"),
     **dict.fromkeys(
-        _JAVASCRIPT, re.compile(r"\s*(?:it|test)(?:\.each\b[^\"'`]{0,100}\))?\s*\(\s*[\"'`]([^\"'`]{3,200})[\"'`]")
+        _JAVASCRIPT,
+        re.compile(r"\s*(?:it|test)(?:\.each\b[^\"'`]{0,100}\))?\s*\(\s*[\"'`]([^\"'`]{3,200})[\"'`]"),
     ),
 }
 _ANNOTATED: Final = re.compile(r"\s*@(?:\w+\.)*(?:Test|ParameterizedTest|RepeatedTest)\b")
@@ -75,6 +76,8 @@ _MAX_COMPARED: Final = 60
 _LONGEST_NAME: Final = 80
 _SHOWN_NAMES: Final = 3
 _BODY_LINES: Final = 60
+_LINES_BELOW: Final = 6
+"""How far a mark stands from the name of its test, with other marks between them."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class _Tests:
             expected = 0
             for number, line in enumerate(self.lines, 1):
                 expected = number if _ANNOTATED.match(line) else expected
-                if expected and number - expected < 5 and (method := _METHOD.match(line)):  # noqa: PLR2004 - annotations between
+                is_near = expected and number - expected < _LINES_BELOW
+                if is_near and (method := _METHOD.match(line)):
                     found.setdefault(method[1], number)
                     expected = 0
         elif pattern := _NAMED_TESTS.get(self.suffix):
@@ -118,7 +122,7 @@ def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
     files = [
         each
         for each in change.files
-        if each.is_test and not each.is_generated and (each.suffix in TEST_DELETED.suffixes) and each.before is not None
+        if each.is_test and not each.is_generated and each.suffix in TEST_DELETED.suffixes and each.before is not None
     ]
     if not any(each.removed for each in files) or _takes_out_code(change):
         return
@@ -211,7 +215,7 @@ def _line_after(file: ChangedFile, old_line: int) -> int:
     return min(max(place + added, 1), last)
 
 
-# --- skipped tests ---------------------------------------------------------------------------------------------------
+# --- skipped tests ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +230,11 @@ class _Skip:
 
 
 _SKIPS: Final = (
-    _Skip((".py",), re.compile(r"\s*@((?:pytest\.mark\.skip|unittest\.skip|skip)(?!\w))")),
-    _Skip((".py",), re.compile(r"\s*@(pytest\.mark\.xfail)(?:\s*$|\(\s*(?:$|\)|(?:reason|strict|run|raises)\s*=))")),
+    _Skip((".py",), re.compile(r"\s*@((?:pytest\.mark\.skip|unittest\.skip|skip)(?![\w.]))")),
+    _Skip(
+        (".py",),
+        re.compile(r"\s*@(pytest\.mark\.xfail)(?:\s*$|\(\s*(?:$|\)|(?:reason|strict|run|raises)\s*=))"),
+    ),
     _Skip(
         _JAVASCRIPT,
         re.compile(r"\s*((?:it|test|describe|context|suite)\.skip|xit|xdescribe|xtest)\(\s*[\"'`]"),
@@ -242,7 +249,6 @@ _GO_TEST: Final = re.compile(r"func\s+(Test\w+)\(.*\{\s*$")
 _ONLY: Final = re.compile(r"\s*((?:it|test|describe|context|suite)\.only|fit|fdescribe)\(\s*[\"'`]")
 _TITLE: Final = re.compile(r"\(?\s*[\"'`]([^\"'`]{1,200})")
 _NAME_BELOW: Final = re.compile(r"(?:[\w\s]{0,60}?\s)?(?:def|class|fn|fun|void|func)\s+(`[^`]{1,200}`|\w+)")
-_LINES_BELOW: Final = 6
 _MAX_SKIPS: Final = 50
 """Of one file; further ones are not looked at."""
 
@@ -326,7 +332,7 @@ def _names(name: str, line: str, way: _Skip) -> bool:
     return found is not None and found[1] == name
 
 
-# --- code without a test ---------------------------------------------------------------------------------------------
+# --- code without a test ------------------------------------------------------------------------------------
 
 _LEAST_LINES: Final = 15
 _SHOWN_FILES: Final = 2
@@ -335,14 +341,17 @@ _IMPORT: Final = re.compile(
     r"\s*(?:import\b|from\s+\S+\s+import\b|use\b|package\b|require\b|using\b|[)\]}({\[;,]+\s*$)"
 )
 _NO_CODE: Final = re.compile(
-    r"(?:^|/)(?:migrations?|versions|docs?|examples?|scripts?|bin|tools?|ci|benchmarks?|bench|config|settings|vendor|locales?|dist|build|\w*test\w*)/"
-    r"|(?:^|/)(?:__init__|__main__|setup|conftest|manage|version|_version|settings|config|constants|noxfile|gulpfile|gruntfile)\.\w+$"
+    r"(?:^|/)(?:migrations?|versions|docs?|examples?|scripts?|bin|tools?|ci|benchmarks?|bench|config"
+    r"|settings|vendor|locales?|dist|build|\w*test\w*)/"
+    r"|(?:^|/)(?:__init__|__main__|setup|conftest|manage|version|_version|settings|config|constants|noxfile"
+    r"|gulpfile|gruntfile)\.\w+$"
     r"|\.config\.\w+$|\.d\.ts$|\.stories\.\w+$",
     re.IGNORECASE,
 )
 _COMMON_NAMES: Final = frozenset({
-    "app", "base", "cli", "common", "core", "helpers", "index", "main", "models", "routes", "schemas", "server", "types", "util", "utils",
-    "views", "api", "client", "errors", "exceptions", "handlers", "service", "services", "tasks", "page", "layout",
+    "app", "base", "cli", "common", "core", "helpers", "index", "main", "models", "routes", "schemas",
+    "server", "types", "util", "utils", "views", "api", "client", "errors", "exceptions", "handlers",
+    "service", "services", "tasks", "page", "layout",
 })  # fmt: skip
 _SPACE: Final = re.compile(r"[\s'\",;()]")
 

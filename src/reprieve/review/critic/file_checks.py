@@ -1,17 +1,15 @@
-"""Checks of whole files: files that do not parse, that are large, or that do not belong into source control."""
+"""Checks of whole files: those that do not parse, are large, or do not belong in source control."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
-import sys
-from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.ruff import find_ruff
 from reprieve.review.critic.rules import CriticCheck, CriticRule
 
 if TYPE_CHECKING:
@@ -44,8 +42,8 @@ BINARY_FILE: Final = CriticRule(
 _LANGUAGES: Final = {".json": "JSON", ".jsonc": "JSON", ".toml": "TOML", ".yaml": "YAML", ".yml": "YAML"}
 _TEMPLATE: Final = re.compile(r"(?<!\$)\{\{|\{%|<%")
 _INPUT_FOLDERS: Final = frozenset({
-    "template", "cookiecutter", "skeleton", "skeletons", "scaffold", "scaffolds", "charts", "stubs", "snippets", "testdata",
-    "test_data", "fixtures", "invalid", "corpus", "fuzz", "snapshots",
+    "template", "cookiecutter", "skeleton", "skeletons", "scaffold", "scaffolds", "charts", "stubs",
+    "snippets", "testdata", "test_data", "fixtures", "invalid", "corpus", "fuzz", "snapshots",
 })  # fmt: skip
 _JSON_COMMENT: Final = re.compile(r"^[ \t]*(?://|/\*)", re.MULTILINE)
 _SEVERAL_DOCUMENTS: Final = "Extra data"
@@ -81,7 +79,7 @@ def find_unparsable_files(change: ChangeSet) -> Iterator[Finding]:
 
 
 def _is_expected(file: ChangedFile, message: str) -> bool:
-    """Whether a file is one that need not parse by itself: a template, an input of a test, another dialect."""
+    """Whether a file need not parse by itself: a template, an input of a test, another dialect."""
     text = file.after or ""
     folders = PurePosixPath(file.path.lower()).parts[:-1]
     if not text.strip() or "templates" in folders or any("{{" in each for each in folders) or _is_template(file, text):
@@ -114,7 +112,7 @@ def _is_confirmed(file: ChangedFile, line: int) -> bool:
 
 def _ruff_says(text: str) -> bool | None:
     """Whether ruff reports invalid syntax; None where it is not installed or fails."""
-    program = _ruff()
+    program = find_ruff()
     if program is None:
         return None
     command = [
@@ -123,7 +121,11 @@ def _ruff_says(text: str) -> bool | None:
     ]  # fmt: skip
     try:
         done = subprocess.run(  # noqa: S603 - the linter that is installed; the text is its input only
-            command, input=text.encode("utf-8", "replace"), capture_output=True, timeout=_RUFF_SECONDS, check=True
+            command,
+            input=text.encode("utf-8", "replace"),
+            capture_output=True,
+            timeout=_RUFF_SECONDS,
+            check=True,
         )
         said: list[dict[str, Any]] = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
@@ -131,13 +133,7 @@ def _ruff_says(text: str) -> bool | None:
     return any(each.get("code") in _RUFF_CODES for each in said)
 
 
-@cache
-def _ruff() -> str | None:
-    """The program: that of this environment first."""
-    return shutil.which("ruff", path=str(Path(sys.executable).parent)) or shutil.which("ruff")
-
-
-# --- large and binary files ------------------------------------------------------------------------------------------
+# --- large and binary files ---------------------------------------------------------------------------------
 
 _MEGABYTE: Final = 1_000_000
 _LARGE_IMAGE: Final = 3 * _MEGABYTE
@@ -147,14 +143,44 @@ _ARCHIVE: Final = "reviewers cannot read its content. Add the files themselves, 
 _DATA: Final = "it changes with every run, and may have data of people. Create it from a script."
 _KEYS: Final = "a key store has private keys. Revoke them and keep it in a secret store."
 _EDITOR: Final = "a tool left it behind. Delete it and add it to .gitignore."
+_COMPILED: Final = (
+    ".exe",
+    ".dll",
+    ".so",
+    ".dylib",
+    ".a",
+    ".o",
+    ".obj",
+    ".lib",
+    ".class",
+    ".pyc",
+    ".pyo",
+    ".pyd",
+)
+_PACKAGES: Final = (
+    ".jar",
+    ".war",
+    ".ear",
+    ".whl",
+    ".egg",
+    ".deb",
+    ".rpm",
+    ".dmg",
+    ".msi",
+    ".apk",
+    ".ipa",
+    ".gem",
+)
+_ARCHIVES: Final = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar")
+_DATABASES: Final = (".db", ".sqlite", ".sqlite3", ".dump", ".bak", ".mdb")
 _UNWANTED: Final = {
-    **dict.fromkeys((".exe", ".dll", ".so", ".dylib", ".a", ".o", ".obj", ".lib", ".class", ".pyc", ".pyo", ".pyd"), ("a compiled file", _MACHINE)),
-    **dict.fromkeys((".jar", ".war", ".ear", ".whl", ".egg", ".deb", ".rpm", ".dmg", ".msi", ".apk", ".ipa", ".nupkg", ".gem"), ("a built package", _MACHINE)),
-    **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".7z", ".rar"), ("an archive", _ARCHIVE)),
-    **dict.fromkeys((".db", ".sqlite", ".sqlite3", ".dump", ".bak", ".mdb"), ("a database or a backup", _DATA)),
+    **dict.fromkeys(_COMPILED, ("a compiled file", _MACHINE)),
+    **dict.fromkeys(_PACKAGES, ("a built package", _MACHINE)),
+    **dict.fromkeys(_ARCHIVES, ("an archive", _ARCHIVE)),
+    **dict.fromkeys(_DATABASES, ("a database or a backup", _DATA)),
     **dict.fromkeys((".p12", ".pfx", ".keystore", ".jks", ".kdbx"), ("a key store", _KEYS)),
     **dict.fromkeys((".swp", ".swo", ".orig", ".rej"), ("a leftover file", _EDITOR)),
-}  # fmt: skip
+}
 _UNWANTED_NAMES: Final = dict.fromkeys((".DS_Store", "Thumbs.db", "desktop.ini"), ("a leftover file", _EDITOR))
 _ANY_CONTENT: Final = frozenset({".swp", ".swo", ".orig", ".rej", ".bak", ".pyc", ".pyo", ".p12", ".pfx", ".jks"})
 """Suffixes that say enough without a look at the content."""

@@ -1,4 +1,4 @@
-"""Checks of single added lines, in every text file: secrets, conflict markers, leftovers of debugging, invisible characters."""
+"""Checks of added lines in every text file: secrets, conflict markers, debugging, invisible characters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_LINE: Final = 1_000
 """Longer lines are data or minified code; checks of lines do not read them."""
+_MOST_IN_FILE: Final = 50
+"""Findings of one rule in one file; further ones say nothing new."""
 
 SECRET: Final = CriticRule(
     id="secret",
@@ -39,7 +42,8 @@ DEBUG_LEFTOVER: Final = CriticRule(
     id="debug-leftover",
     severity=Severity.MEDIUM,
     suffixes=(
-        ".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".rb", ".rs", ".php", ".java", ".kt", ".go",
+        ".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".rb", ".rs", ".php",
+        ".java", ".kt", ".go",
     ),
     finds="statements that are left from debugging, such as breakpoint() and debugger",
     advice="`{statement}` looks like a leftover of debugging: {effect}. Remove it.",
@@ -48,30 +52,34 @@ BIDI_CONTROL: Final = CriticRule(
     id="bidi-control",
     severity=Severity.HIGH,
     finds="characters that change the direction of text, so that code reads differently from how it runs",
-    advice="The line has the invisible character {character}, which changes the order in which text is shown: "
+    advice="The line has the invisible character {character}, which changes the order in which text is "
+    "shown: "
     "readers see other code than the compiler. Remove it, or write it as an escape.",
 )
 INVISIBLE_CHARACTER: Final = CriticRule(
     id="invisible-character",
     severity=Severity.MEDIUM,
     finds="zero-width characters inside words of code",
-    advice="The invisible character {character} stands inside a word: two names that look equal are different. Remove it.",
+    advice="The invisible character {character} stands inside a word: two names that look equal are "
+    "different. Remove it.",
 )
 
 _PROSE: Final = frozenset(
     {".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc", ".html", ".htm", ".ipynb", ".svg", ".tex", ".1"}
 )
 _SAMPLE_FOLDERS: Final = frozenset({
-    "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos", "fixture", "fixtures",
-    "mock", "mocks", "__mocks__", "cassettes", "snapshots", "__snapshots__", "stories", "testdata", "tests", "test",
+    "doc", "docs", "documentation", "example", "examples", "sample", "samples", "demo", "demos", "fixture",
+    "fixtures", "mock", "mocks", "__mocks__", "cassettes", "snapshots", "__snapshots__", "stories",
+    "testdata", "tests", "test",
 })  # fmt: skip
 _SAMPLE_NAME: Final = re.compile(
     r"(?:^|[._-])(?:example|sample|template|dist|tpl|stories|mock|mocks|test|tests)(?:[._-]|$)", re.IGNORECASE
 )
 _CODE: Final = frozenset({
-    ".py", ".pyi", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".go", ".rs", ".rb", ".java", ".kt", ".kts",
-    ".scala", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".php", ".swift", ".m", ".dart", ".lua", ".pl", ".r", ".jl", ".ex",
-    ".exs", ".erl", ".hs", ".clj", ".groovy", ".sql", ".sh", ".bash", ".zsh", ".ps1",
+    ".py", ".pyi", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".go", ".rs", ".rb",
+    ".java", ".kt", ".kts", ".scala", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".php", ".swift", ".m",
+    ".dart", ".lua", ".pl", ".r", ".jl", ".ex", ".exs", ".erl", ".hs", ".clj", ".groovy", ".sql", ".sh",
+    ".bash", ".zsh", ".ps1",
 })  # fmt: skip
 
 
@@ -80,21 +88,23 @@ def readable_lines(file: ChangedFile) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in file.added.items() if len(line) <= MAX_LINE)
 
 
-# --- secrets ---------------------------------------------------------------------------------------------------------
+# --- secrets ------------------------------------------------------------------------------------------------
 
 _MARKER: Final = re.compile(r"\[redacted:([a-z0-9-]{1,40})\]")
 _BLOCK: Final = 200
 """Lines that are scanned at once; only blocks with a secret are scanned line by line."""
 _CHOSEN_RULES: Final = frozenset({
-    "password", "passphrase", "credential", "token-pair", "url-credentials", "basic-credentials", "command-line", "wifi-password",
+    "password", "passphrase", "credential", "token-pair", "url-credentials", "basic-credentials",
+    "command-line", "wifi-password",
 })  # fmt: skip
 """Rules of the scanner whose values people choose: they have words in them."""
 _ISSUED_RULES: Final = frozenset({
-    "secret", "bearer-token", "credential-header", "url-parameter", "aws-secret", "sas-signature", "jwt", "vendor-key",
-    "okta-token", "octopus-key", "facebook-token", "mailgun-key", "mailchimp-key", "voyage-key", "resend-key", "twitter-token",
-    "yandex-key", "line-token", "fernet-token", "onfido-token", "scalingo-token", "lob-key", "clickup-token", "cal-key",
-    "network-key", "mollie-key", "notion-token", "discord-token", "ionic-token", "launchdarkly-key", "asana-token",
-    "dropbox-token", "zendesk-token", "firebase-key", "prefect-token", "bitbucket-token", "fireworks-key", "adyen-key",
+    "secret", "bearer-token", "credential-header", "url-parameter", "aws-secret", "sas-signature", "jwt",
+    "vendor-key", "okta-token", "octopus-key", "facebook-token", "mailgun-key", "mailchimp-key",
+    "voyage-key", "resend-key", "twitter-token", "yandex-key", "line-token", "fernet-token", "onfido-token",
+    "scalingo-token", "lob-key", "clickup-token", "cal-key", "network-key", "mollie-key", "notion-token",
+    "discord-token", "ionic-token", "launchdarkly-key", "asana-token", "dropbox-token", "zendesk-token",
+    "firebase-key", "prefect-token", "bitbucket-token", "fireworks-key", "adyen-key",
 })  # fmt: skip
 """Rules of the scanner whose values programs make, in shapes that other text can have too."""
 _OTHER_VENDOR_RULES: Final = frozenset({"google-secret", "svix-secret", "linkedin-secret", "adobe-secret", "hook-url"})
@@ -113,19 +123,24 @@ _PUBLIC_VALUE: Final = (
     "mob-",
 )
 _PLACEHOLDER: Final = re.compile(
-    r"example|sample|dummy|fake|test|mock|placeholder|change_?-?me|replace|your|insert|redacted|xxx|foobar|foo_|insecure|not_?a?_?real"
-    r"|todo|fixme|default|password|passwd|secret|s3cr3t|p4ssw|passw0rd|hunter2|letmein|qwerty|deadbeef|cafebabe|demo|lorem|localhost|my-|my_"
+    r"example|sample|dummy|fake|test|mock|placeholder|change_?-?me|replace|your|insert|redacted|xxx|foobar"
+    r"|foo_|insecure|not_?a?_?real"
+    r"|todo|fixme|default|password|passwd|secret|s3cr3t|p4ssw|passw0rd|hunter2|letmein|qwerty|deadbeef"
+    r"|cafebabe|demo|lorem|localhost|my-|my_"
     r"|0123|1234|2345|abcd|4321|[<>{}$%]|\*\*|\.\.\.",
     re.IGNORECASE,
 )
 _VENDOR_PLACEHOLDER: Final = re.compile(
-    r"example|sample|dummy|fake|placeholder|change_?me|replace|your|redacted|xxx|foobar|insecure|[<>{}$]|\*\*|\.\.\."
+    r"example|sample|dummy|fake|placeholder|change_?me|replace|your|redacted|xxx|foobar|insecure|[<>{}$]"
+    r"|\*\*|\.\.\."
     r"|012345|12345|23456|abcde|54321|deadbeef",
     re.IGNORECASE,
 )
 _OTHER_NAME: Final = re.compile(
-    r"hash|digest|checksum|sha\d|fingerprint|public|thumbprint|integrity|etag|commit|revision|cache|selector|placeholder|label"
-    r"|title|example|pattern|regex|message|format|_type|field|descri|translat|_name|_id\b|_url|url\b|prefix|header",
+    r"hash|digest|checksum|sha\d|fingerprint|public|thumbprint|integrity|etag|commit|revision|cache"
+    r"|selector|placeholder|label"
+    r"|title|example|pattern|regex|message|format|_type|field|descri|translat|_name|_id\b|_url|url\b|prefix"
+    r"|header",
     re.IGNORECASE,
 )
 _PUBLISHED: Final = re.compile(r"devstoreaccount|minioadmin|guest:guest|localstack|azurite", re.IGNORECASE)
@@ -163,14 +178,18 @@ def find_secrets(change: ChangeSet) -> Iterator[Finding]:
     for file in change.files:
         if file.is_generated or not file.added:
             continue
-        yield from _private_keys(file, removed)
-        is_sample = _is_sample(file)
-        for number, line in _suspicious_lines(file):
-            secret = next((each for each in _taken_out(line) if _is_secret(file, each, is_sample=is_sample)), None)
-            if secret is not None and line.strip() not in removed and secret.value not in (file.before or ""):
-                finding = SECRET.at(file.path, number, kind=_kind_of(secret.rule))
-                quote = redact(line.strip()).replace(secret.value, f"[redacted:{secret.rule}]")
-                yield finding.model_copy(update={"quote": quote})
+        yield from islice(_secrets_in(file, removed), _MOST_IN_FILE)
+
+
+def _secrets_in(file: ChangedFile, removed: set[str]) -> Iterator[Finding]:
+    yield from _private_keys(file, removed)
+    is_sample = _is_sample(file)
+    for number, line in _suspicious_lines(file):
+        secret = next((each for each in _taken_out(line) if _is_secret(file, each, is_sample=is_sample)), None)
+        if secret is not None and line.strip() not in removed and secret.value not in (file.before or ""):
+            finding = SECRET.at(file.path, number, kind=_kind_of(secret.rule))
+            quote = redact(line.strip()).replace(secret.value, f"[redacted:{secret.rule}]")
+            yield finding.model_copy(update={"quote": quote})
 
 
 def _private_keys(file: ChangedFile, removed: set[str]) -> Iterator[Finding]:
@@ -226,7 +245,7 @@ def _taken_out(line: str) -> Iterator[_Secret]:
 
 
 def _rule_of(value: str, rule: str) -> str:
-    """The rule of the vendor whose format a value has; otherwise the rule that took it out for its surroundings."""
+    """The rule of the vendor whose format a value has; otherwise the rule that took it out."""
     if _is_of_vendor(rule):
         return rule
     report = RedactionReport()
@@ -323,7 +342,7 @@ def _kind_of(rule: str) -> str:
             return rule.replace("-", " ")
 
 
-# --- conflict markers ------------------------------------------------------------------------------------------------
+# --- conflict markers ---------------------------------------------------------------------------------------
 
 _OURS: Final = "<<<<<<< "
 _THEIRS: Final = ">>>>>>> "
@@ -371,7 +390,7 @@ def _fenced_lines(file: ChangedFile) -> frozenset[int]:
     return frozenset(fenced)
 
 
-# --- leftovers of debugging ------------------------------------------------------------------------------------------
+# --- leftovers of debugging ---------------------------------------------------------------------------------
 
 _STOPS: Final = "it stops the program until a person continues it"
 _PRINTS: Final = "it prints values into the output of the program"
@@ -405,22 +424,26 @@ _LEFTOVERS: Final = (
     _Leftover((".rs",), re.compile(r"(?:let\s[^=]{1,60}=\s*)?(dbg!)\("), _PRINTS),
     _Leftover((".php",), re.compile(r"(var_dump|dd)\("), _PRINTS),
     _Leftover((".java", ".kt"), re.compile(r"((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
-    _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>|here)))\("), _PRINTS),
+    _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>)))\("), _PRINTS),
     _Leftover(
         (".py",),
         re.compile(
-            r"(print)\(\s*f?[\"'](?:here\b|DEBUG\b|debug:|xxx|asdf|foo\b[\"']|got here|\{[\w.\[\]()]{1,60}=\}[\"'])", re.IGNORECASE
+            r"(print)\(\s*f?[\"'](?:here\b|got here|DEBUG\b|debug:|xxx|asdf|foo\b[\"']"
+            r"|\{[\w.\[\]()]{1,60}=\}[\"'])",
+            re.IGNORECASE,
         ),
         _PRINTS,
     ),
 )  # fmt: skip
 _PROGRAM_FOLDERS: Final = frozenset({
-    "scripts", "script", "bin", "cli", "tools", "tool", "examples", "example", "docs", "doc", "bench", "benchmarks", "benchmark",
-    "config", "configs", "build", "demo", "demos", "samples", "sandbox", "hack", "ci", ".github", "dev", "migrations", "cmd", "debug",
-    "playground", "notebooks", "commands", "management", "website", "templates",
+    "scripts", "script", "bin", "cli", "tools", "tool", "examples", "example", "docs", "doc", "bench",
+    "benchmarks", "benchmark", "config", "configs", "build", "demo", "demos", "samples", "sandbox", "hack",
+    "ci", ".github", "dev", "migrations", "cmd", "debug", "playground", "notebooks", "commands",
+    "management", "website", "templates",
 })  # fmt: skip
 _PROGRAM_NAME: Final = re.compile(
-    r"(?:^|[._-])(?:cli|main|__main__|script|config|conf|gulpfile|gruntfile|rollup|webpack|vite|karma|jest|rc|build|setup|server|dev|debug\w*|"
+    r"(?:^|[._-])(?:cli|main|__main__|script|config|conf|gulpfile|gruntfile|rollup|webpack|vite|karma|jest"
+    r"|rc|build|setup|server|dev|debug\w*|"
     r"benchmark|logger|log|logging|example|demo|rdb|pdb)(?:[._-]|$)",
     re.IGNORECASE,
 )
@@ -500,7 +523,7 @@ def _text_lines(file: ChangedFile) -> frozenset[int]:
     return frozenset(inside)
 
 
-# --- invisible characters --------------------------------------------------------------------------------------------
+# --- invisible characters -----------------------------------------------------------------------------------
 
 _DIRECTION: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _DIRECTION_MARK: Final = re.compile("[\u200e\u200f\u061c]")
@@ -511,7 +534,8 @@ _TRANSLATED: Final = frozenset(
     {".po", ".pot", ".arb", ".xlf", ".xliff", ".resx", ".strings", ".csv", ".tsv", ".srt", ".vtt", ".snap"}
 )
 _LOCALE: Final = re.compile(
-    r"(?:^|/)(?:[\w-]*locales?|i18n|l10n|lang|langs|languages?|translations?|messages|values-[a-z]{2})(?:[/._-])"
+    r"(?:^|/)(?:[\w-]*locales?|i18n|l10n|lang|langs|languages?|translations?|messages"
+    r"|values-[a-z]{2})(?:[/._-])"
 )
 
 
@@ -520,10 +544,12 @@ def find_invisible_characters(change: ChangeSet) -> Iterator[Finding]:
     for file in change.files:
         if file.is_generated or file.suffix in _PROSE | _TRANSLATED or _LOCALE.search(file.path.lower()):
             continue
-        for number, line in file.added.items():
-            if line.isascii() or line.strip() in (file.before or ""):
-                continue
-            yield from _invisible_in(file, number, line[: 20 * MAX_LINE])
+        before = {line.strip() for line in (file.before or "").split("\n") if not line.isascii()}
+        lines = (
+            (number, line) for number, line in file.added.items() if not line.isascii() and line.strip() not in before
+        )
+        found = (finding for number, line in lines for finding in _invisible_in(file, number, line[: 20 * MAX_LINE]))
+        yield from islice(found, _MOST_IN_FILE)
 
 
 def _invisible_in(file: ChangedFile, number: int, line: str) -> Iterable[Finding]:

@@ -24,7 +24,8 @@ DEPENDENCY_ADDED: Final = CriticRule(
     id="dependency-added",
     severity=Severity.LOW,
     finds="dependencies that a project did not have before",
-    advice="The project depends on {names} from now on. Check the license, the maintenance and the exact name of the package.",
+    advice="The project depends on {names} from now on. Check the license, the maintenance and the exact "
+    "name of the package.",
 )
 DEPENDENCY_NOT_PINNED: Final = CriticRule(
     id="dependency-not-pinned",
@@ -37,7 +38,7 @@ CI_PERMISSION: Final = CriticRule(
     id="ci-permission",
     severity=Severity.MEDIUM,
     suffixes=(".yml", ".yaml"),
-    finds="workflows that get more rights: write permissions, all secrets, or secrets for pull requests of forks",
+    finds="workflows that get write permissions, all secrets, or secrets for pull requests of forks",
     advice="`{entry}` {effect}. Grant only what the job needs.",
 )
 CI_UNPINNED_ACTION: Final = CriticRule(
@@ -45,7 +46,8 @@ CI_UNPINNED_ACTION: Final = CriticRule(
     severity=Severity.LOW,
     suffixes=(".yml", ".yaml"),
     finds="third-party actions that are new and that a tag or branch selects",
-    advice="The owner of `{action}` can move `{ref}` to other code, which runs with the rights of this workflow. "
+    advice="The owner of `{action}` can move `{ref}` to other code, which runs with the rights of this "
+    "workflow. "
     "Pin the action to a commit.",
 )
 CI_SCRIPT_INJECTION: Final = CriticRule(
@@ -66,20 +68,23 @@ FILE_PERMISSION: Final = CriticRule(
     id="file-permission",
     severity=Severity.MEDIUM,
     finds="files that became executable and are no programs",
-    advice="The file became executable, but it has no `#!` line. Take the permission away with `git update-index --chmod=-x`.",
+    advice="The file became executable, but it has no `#!` line. Take the permission away with `git "
+    "update-index --chmod=-x`.",
 )
 LINK_OUTSIDE: Final = CriticRule(
     id="link-outside-repository",
     severity=Severity.MEDIUM,
     finds="symbolic links that point out of the repository",
-    advice="The link points to `{target}`, outside the repository: it is broken, or reads a file of the machine that checks it out. "
+    advice="The link points to `{target}`, outside the repository: it is broken, or reads a file of the "
+    "machine that checks it out. "
     "Link to a file of the repository.",
 )
 WORLD_WRITABLE: Final = CriticRule(
     id="world-writable",
     severity=Severity.MEDIUM,
     finds="commands that let every user of a machine write a file",
-    advice="`{command}` lets every user and process of the machine change the file. Give write access to its owner or group only.",
+    advice="`{command}` lets every user and process of the machine change the file. Give write access to "
+    "its owner or group only.",
 )
 MIGRATION: Final = CriticRule(
     id="migration",
@@ -93,10 +98,11 @@ MIGRATION_EDITED: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".py", ".sql", ".rb"),
     finds="changes of migrations that exist already",
-    advice="Databases that ran this migration do not run it again and keep the old schema. Add a new migration instead.",
+    advice="Databases that ran this migration do not run it again and keep the old schema. Add a new "
+    "migration instead.",
 )
 
-# --- dependencies ----------------------------------------------------------------------------------------------------
+# --- dependencies -------------------------------------------------------------------------------------------
 
 _REQUIREMENTS: Final = re.compile(r"(?:^|/)(?:[\w.-]*requirements?[\w.-]*|requirements/[\w.-]+)\.(?:txt|in)$")
 _COMPILED: Final = re.compile(
@@ -105,18 +111,24 @@ _COMPILED: Final = re.compile(
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]{0,200}\])?\s*(.*)")
 _GO_REQUIRE: Final = re.compile(r"\s*(?:require\s+)?([\w./-]+)\s+(v\S+)\s*(//\s*indirect)?")
 _GEM: Final = re.compile(r"\s*gem\s+[\"']([\w.-]+)[\"'](.*)")
+_WORD: Final = re.compile(r"[\w.-]+")
+_PATH_WORD: Final = re.compile(r"[\w@./-]+")
+_KEY: Final = re.compile(r"[\"']([\w@./-]{1,200})[\"']\s?:")
 _NEAR: Final = 200
 _QUOTED: Final = re.compile(r"[\"']([^\"'\n]{1,300})[\"']")
 _COMMIT: Final = re.compile(
-    r"[@#]([0-9a-f]{40}|[0-9a-f]{64}|v?\d+\.\d[\w.+-]*)(?:$|[#;\s\"'])|sha256[=:-]|subdirectory.*[@#][0-9a-f]{40}"
+    r"[@#]([0-9a-f]{40}|[0-9a-f]{64}|v?\d+\.\d[\w.+-]*)(?:$|[#;\s\"'])|sha256[=:-]"
+    r"|subdirectory.*[@#][0-9a-f]{40}"
 )
 _LOCAL: Final = ("workspace:", "file:", "link:", "portal:", "./", "../", "path:", "catalog:")
 _SHOWN_NAMES: Final = 4
 _LONGEST_SOURCE: Final = 300
 _MOST_AT_ONCE: Final = 12
 _DEVELOPER_TOOLS: Final = re.compile(
-    r"(?:pytest|py-test|py\.test|flake8|mypy|ruff|black|tox|nox|coverage|codecov|sphinx|pylint|isort|pre-commit|eslint|prettier|jest|vitest"
-    r"|@types/|types-|github\.com/stretchr/testify|rubocop|rspec|twine|build|wheel|setuptools|pip|mock|hypothesis|typescript|@eslint|@typescript-eslint)\b"
+    r"(?:pytest|py-test|py\.test|flake8|mypy|ruff|black|tox|nox|coverage|codecov|sphinx|pylint|isort"
+    r"|pre-commit|eslint|prettier|jest|vitest"
+    r"|@types/|types-|github\.com/stretchr/testify|rubocop|rspec|twine|build|wheel|setuptools|pip|mock"
+    r"|hypothesis|typescript|@eslint|@typescript-eslint)\b"
 )
 _DEV_GROUPS: Final = ("dev", "test", "tests", "docs", "lint", "typing")
 
@@ -140,7 +152,8 @@ def find_dependencies(change: ChangeSet) -> Iterator[Finding]:
             continue
         new = list(_dependencies(change, file))
         old = {each.name: each.wanted for each in _dependencies(change, file, is_old=True)}
-        places = {each.name: line for each in new if (line := _line_of(file, each.name))}
+        lines = _lines_by_word(file) if new else {}
+        places = {each.name: line for each in new if (line := lines.get(_normal(each.name), 0))}
         for each in new:
             if each.name in places and old.get(each.name) != each.wanted and (source := _loose_source(each.wanted)):
                 yield DEPENDENCY_NOT_PINNED.at(file.path, places[each.name], name=each.name, source=source)
@@ -157,15 +170,23 @@ def _listed(names: list[str]) -> str:
     return shown if len(names) <= _SHOWN_NAMES else f"{shown} and {len(names) - _SHOWN_NAMES} more"
 
 
-def _line_of(file: ChangedFile, name: str) -> int:
-    """The first added line that names a dependency; 0 without one."""
-    exact = re.escape(name)
-    patterns = [rf"[\"']{exact}[\"']\s?:", rf"(?<![\w.-]){exact}(?![\w-])", exact.replace(r"\-", "[-_.]")]
-    for pattern in (re.compile(each, re.IGNORECASE) for each in patterns):
-        for number, line in readable_lines(file):
-            if pattern.search(line) and not line.lstrip().startswith(("#", "//")):
-                return number
-    return 0
+def _lines_by_word(file: ChangedFile) -> Mapping[str, int]:
+    """The first added line with each word; a line that has it as a key of JSON comes before others."""
+    places: dict[str, int] = {}
+    keys: dict[str, int] = {}
+    for number, line in readable_lines(file):
+        if line.lstrip().startswith(("#", "//")):
+            continue
+        for word in (*_WORD.findall(line), *_PATH_WORD.findall(line)):
+            places.setdefault(_normal(word.removesuffix(".git")), number)
+        for word in _KEY.findall(line):
+            keys.setdefault(_normal(word), number)
+    return places | keys
+
+
+def _normal(name: str) -> str:
+    """A name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name.lower())
 
 
 def _loose_source(wanted: str) -> str:
@@ -215,7 +236,7 @@ def _of_requirements(lines: Iterable[str], *, is_for_users: bool = True) -> Iter
         if re.match(r"(?:git\+|https?:)", text):
             yield _Dependency(_name_in_url(text), text, is_for_users)
         elif found := _REQUIREMENT.match(text):
-            yield _Dependency(re.sub(r"[-_.]+", "-", found[1].lower()), found[2].strip(), is_for_users)
+            yield _Dependency(_normal(found[1]), found[2].strip(), is_for_users)
 
 
 def _name_in_url(url: str) -> str:
@@ -312,7 +333,11 @@ def _of_cargo(document: Mapping[str, Any]) -> Iterator[_Dependency]:
 
 
 def _of_package_json(document: Mapping[str, Any]) -> Iterator[_Dependency]:
-    for section, is_for_users in (("dependencies", True), ("optionalDependencies", True), ("devDependencies", False)):
+    for section, is_for_users in (
+        ("dependencies", True),
+        ("optionalDependencies", True),
+        ("devDependencies", False),
+    ):
         yield from _of_table(_table(document, section), is_for_users=is_for_users)
 
 
@@ -341,11 +366,12 @@ _DOCUMENTS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterable[_Dependenc
     "package.json": _of_package_json,
 }
 
-# --- continuous integration ------------------------------------------------------------------------------------------
+# --- continuous integration ---------------------------------------------------------------------------------
 
 _WORKFLOW: Final = re.compile(r"(?:^|/)\.github/(?:workflows/[^/]+|actions/(?:[^/]+/)*action)\.ya?ml$")
 _CI_FILE: Final = re.compile(
-    r"(?:^|/)(?:\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.ya?ml|\.circleci/config\.ya?ml|\.?azure-pipelines\.ya?ml|Jenkinsfile"
+    r"(?:^|/)(?:\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.ya?ml|\.circleci/config\.ya?ml"
+    r"|\.?azure-pipelines\.ya?ml|Jenkinsfile"
     r"|\.travis\.ya?ml|bitbucket-pipelines\.ya?ml|\.drone\.ya?ml|appveyor\.ya?ml)$"
 )
 _MAX_CI_FILES: Final = 60
@@ -357,7 +383,12 @@ _RIGHTS: Final = (
         "lets every step write to the repository, its packages and its releases",
         Severity.HIGH,
     ),
-    (re.compile(r"secrets:\s*inherit\b"), "secrets: inherit", "hands all secrets to the called workflow", None),
+    (
+        re.compile(r"secrets:\s*inherit\b"),
+        "secrets: inherit",
+        "hands all secrets to the called workflow",
+        None,
+    ),
     (
         re.compile(r"(?:(?:on:|-|\[).{0,80})?\bpull_request_target\b"),
         "pull_request_target",
@@ -373,21 +404,26 @@ _USES: Final = re.compile(r"\s*(?:-\s+)?uses:\s*[\"']?([\w.-]+/[\w./-]+)@([\w./-
 _OWN_ACTIONS: Final = ("actions/", "github/")
 _PINNED: Final = re.compile(r"[0-9a-f]{40}\Z|sha256:")
 _EXPRESSION: Final = re.compile(r"\$\{\{([^{}]{1,300})\}\}")
+_ANY_USE: Final = re.compile(r"\buses:\s{0,4}[\"']?([\w./-]{1,200})@")
 _PINNED_USE: Final = re.compile(r"\buses:\s{0,4}[\"']?(?!actions/|github/)[\w.-]{1,80}/[\w./-]{1,120}@[0-9a-f]{40}\b")
 _MIGHTY: Final = re.compile(r"\bsecrets\.(?!GITHUB_TOKEN)\w|:\s{1,4}write\b|write-all|pull_request_target")
 _HOSTILE_TEXT: Final = re.compile(
-    r"\bgithub\.(?:head_ref\b|event\.[\w.*\[\]-]{1,80}\.(?:title|body|message|email|name|head_ref|page_name|head\.ref|head\.label)\b)"
+    r"\bgithub\.(?:head_ref\b|event\.[\w.*\[\]-]{1,80}\.(?:title|body|message|email|name|head_ref|page_name"
+    r"|head\.ref|head\.label)\b)"
 )
 _TRUSTED_TEXT: Final = re.compile(
-    r"github\.event\.(?:repository|organization|sender|release|workflow|inputs|action|label|deployment|installation)\b"
+    r"github\.event\.(?:repository|organization|sender|release|workflow|inputs|action|label|deployment"
+    r"|installation)\b"
 )
 _OUTSIDERS: Final = re.compile(
     r"\b(?:pull_request\w*|issues|issue_comment|discussion\w*|workflow_run|workflow_call|fork)\b"
 )
 _SCRIPT: Final = re.compile(r"(\s*)(?:-\s+)?(?:run|script):\s*(.*)")
 _TOOL: Final = re.compile(
-    r"\b(pytest|tox|nox|mypy|pyright|ruff check|flake8|pylint|unittest|eslint|vitest|jest|npm (?:run )?test|yarn test|pnpm (?:run )?test"
-    r"|npm run lint|yarn lint|pnpm lint|tsc|go test|go vet|golangci-lint|cargo test|cargo clippy|mvn (?:test|verify)|gradlew? (?:test|check)"
+    r"\b(pytest|tox|nox|mypy|pyright|ruff check|flake8|pylint|unittest|eslint|vitest|jest|npm (?:run )?test"
+    r"|yarn test|pnpm (?:run )?test"
+    r"|npm run lint|yarn lint|pnpm lint|tsc|go test|go vet|golangci-lint|cargo test|cargo clippy"
+    r"|mvn (?:test|verify)|gradlew? (?:test|check)"
     r"|make (?:test|check|lint)|rspec|rubocop|phpunit|phpstan|dotnet test|ctest|bandit)\b"
 )
 _IGNORED: Final = re.compile(r"\s*(?:-\s+)?(continue-on-error:\s*true|allow_failure:\s*true)\s*(?:#.*)?$")
@@ -415,7 +451,7 @@ def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
 def find_unpinned_actions(change: ChangeSet) -> Iterator[Finding]:
     """Actions of third parties that are new to the repository.
 
-    A tag is reported where it matters: in a workflow with secrets or write access, and in a repository that pins others.
+    A tag is reported in a workflow with secrets or write access, and in a repository that pins others.
     """
     files = [each for each in change.files if _WORKFLOW.search(each.path) and each.added]
     new = [(file, number, found) for file in files for number, found in _third_party_actions(file)]
@@ -423,10 +459,11 @@ def find_unpinned_actions(change: ChangeSet) -> Iterator[Finding]:
         return
     used = "\n".join([*(each.before or "" for each in files), *_ci_texts(change, is_old=True)])
     pins_others = _PINNED_USE.search(used) is not None
+    mighty = {file.path for file in files if _MIGHTY.search(file.after or "")}
+    known = set(_ANY_USE.findall(used))
     for file, number, found in new:
         is_branch = found[2] in ("main", "master", "latest", "develop", "dev", "trunk", "HEAD")
-        is_mighty = _MIGHTY.search(file.after or "") is not None
-        if f"{found[1]}@" not in used and (is_branch or is_mighty or pins_others):
+        if found[1] not in known and (is_branch or pins_others or file.path in mighty):
             yield CI_UNPINNED_ACTION.at(file.path, number, action=found[1], ref=found[2])
 
 
@@ -443,7 +480,7 @@ def _third_party_actions(file: ChangedFile) -> Iterator[tuple[int, re.Match[str]
 
 
 def find_script_injections(change: ChangeSet) -> Iterator[Finding]:
-    """Expressions that put text of a stranger into a script."""
+    """Expressions that put text of people outside the project into a script."""
     for file in change.files:
         if not _WORKFLOW.search(file.path) or file.after is None or not _OUTSIDERS.search(file.after):
             continue
@@ -526,12 +563,26 @@ def _ci_texts(change: ChangeSet, *, is_old: bool = False) -> Iterator[str]:
         yield (tree.read(path) or b"").decode("utf-8", "replace")
 
 
-# --- permissions -----------------------------------------------------------------------------------------------------
+# --- permissions --------------------------------------------------------------------------------------------
 
 _EXECUTABLE: Final = "100755"
 _LINK: Final = "120000"
 _PROGRAMS: Final = frozenset(
-    {".sh", ".bash", ".zsh", ".fish", ".ksh", ".bat", ".cmd", ".ps1", ".exe", ".bin", ".run", ".command", ".pl"}
+    {
+        ".sh",
+        ".bash",
+        ".zsh",
+        ".fish",
+        ".ksh",
+        ".bat",
+        ".cmd",
+        ".ps1",
+        ".exe",
+        ".bin",
+        ".run",
+        ".command",
+        ".pl",
+    }
 )
 _PROGRAM_NAMES: Final = frozenset(
     {"gradlew", "mvnw", "configure", "autogen", "bootstrap", "entrypoint", "run", "install"}
@@ -574,42 +625,69 @@ def _leads_out(path: str, target: str) -> bool:
     )
 
 
-# --- migrations ------------------------------------------------------------------------------------------------------
+# --- migrations ---------------------------------------------------------------------------------------------
 
 _MIGRATION_PATH: Final = re.compile(
-    r"(?:^|/)(?:migrations?|db/migrate|db/migrations|migrate)/(?:[\w.-]+/){0,3}[\w.-]+\.(?:py|sql|rb)$|(?:^|/)versions/[\w.-]+\.py$|(?:^|/)V\d[\w.]*__[\w.-]+\.sql$"
+    r"(?:^|/)(?:migrations?|db/migrate|db/migrations|migrate)/(?:[\w.-]+/){0,3}[\w.-]+\.(?:py|sql|rb)$|(?:^"
+    r"|/)versions/[\w.-]+\.py$|(?:^|/)V\d[\w.]*__[\w.-]+\.sql$"
 )
 _NO_MIGRATION: Final = re.compile(
-    r"(?:^|/)(?:__init__|env|utils?|helpers?|base)(?:\.py$|/)|[._-]down\.sql$|(?:^|/)(?:down|rollback)[\w.-]*\.sql$",
+    r"(?:^|/)(?:__init__|env|utils?|helpers?|base)(?:\.py$|/)|[._-]down\.sql$|(?:^|/)(?:down"
+    r"|rollback)[\w.-]*\.sql$",
     re.IGNORECASE,
 )
 _DOWN: Final = re.compile(
-    r"\s*(?:async\s+)?def\s+(?:self\.)?(?:downgrade|down|backwards?|reverse\w*)\b|--\s*(?:\+goose Down|migrate:down|\+migrate Down|rollback|!Downs)"
+    r"\s*(?:async\s+)?def\s+(?:self\.)?(?:downgrade|down|backwards?|reverse\w*)\b|--\s*(?:\+goose Down"
+    r"|migrate:down|\+migrate Down|rollback|!Downs)"
 )
 _UP: Final = re.compile(
-    r"\s*(?:async\s+)?def\s+(?:self\.)?(?:upgrade|up|forwards?|change)\b|--\s*(?:\+goose Up|migrate:up|\+migrate Up)|class\s+Migration\b"
+    r"\s*(?:async\s+)?def\s+(?:self\.)?(?:upgrade|up|forwards?|change)\b|--\s*(?:\+goose Up|migrate:up"
+    r"|\+migrate Up)|class\s+Migration\b"
 )
 _OLD_CODE: Final = "The code of the old version, which runs until the deployment ends, still reads it."
 _NO_WAY_BACK: Final = (
-    "The data is lost, and a rollback does not bring it back. Take a backup, and stop using it one release earlier."
+    "The data is lost, and a rollback does not bring it back. Take a backup, and release code without it first."
 )
 _FAILS: Final = "It fails where the table has rows. Add a default, or fill the column first."
 _NAME: Final = r"[\s\"'`(\[]{0,4}([\w.]{1,80})"
+_SQL: Final = (".sql", ".py")
+
+
+def _word(pattern: str) -> re.Pattern[str]:
+    """A statement, in any case, and the name that follows it."""
+    return re.compile(rf"\b{pattern}{_NAME}", re.IGNORECASE)
+
+
 _STATEMENTS: Final = (
-    ((".sql", ".py"), re.compile(r"\bDROP\s+TABLE\s+(?:IF\s+EXISTS\s+)?" + _NAME, re.IGNORECASE), "drops the table `{}`", _NO_WAY_BACK),
-    ((".sql", ".py"), re.compile(r"\bDROP\s+COLUMN\s+(?:IF\s+EXISTS\s+)?" + _NAME, re.IGNORECASE), "drops the column `{}`", _NO_WAY_BACK),
-    ((".sql", ".py"), re.compile(r"\bTRUNCATE\s+(?:TABLE\s+)?" + _NAME, re.IGNORECASE), "deletes all rows of `{}`", _NO_WAY_BACK),
-    ((".sql", ".py"), re.compile(r"\bDELETE\s+FROM\s+" + _NAME + r"[\"'`]?\s*(?:;|[\"']|$)", re.IGNORECASE), "deletes all rows of `{}`", _NO_WAY_BACK),
-    ((".sql", ".py"), re.compile(r"\bRENAME\s+COLUMN\s+" + _NAME, re.IGNORECASE), "renames the column `{}`", _OLD_CODE),
-    ((".sql", ".py"), re.compile(r"\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?" + _NAME + r"[\"'`]?\s+RENAME\s+TO\b", re.IGNORECASE), "renames the table `{}`", _OLD_CODE),
-    ((".py",), re.compile(r"\bop\.drop_table\(" + _NAME), "drops the table `{}`", _NO_WAY_BACK),
-    ((".py",), re.compile(r"\b(?:op|batch_op|batch)\.drop_column\((?:[^,()]{1,80},)?" + _NAME), "drops the column `{}`", _NO_WAY_BACK),
-    ((".py",), re.compile(r"\bop\.rename_table\(" + _NAME), "renames the table `{}`", _OLD_CODE),
-    ((".py",), re.compile(r"\bnew_column_name\s*=" + _NAME), "renames a column to `{}`", _OLD_CODE),
-    ((".rb",), re.compile(r"\bdrop_table[\s(]+:?" + _NAME), "drops the table `{}`", _NO_WAY_BACK),
-    ((".rb",), re.compile(r"\bremove_columns?[\s(]+:?[\w\"']{1,80},\s*:?" + _NAME), "drops the column `{}`", _NO_WAY_BACK),
-    ((".rb",), re.compile(r"\brename_(?:column|table)[\s(]+:?" + _NAME), "renames a part of `{}`", _OLD_CODE),
-)  # fmt: skip
+    (_SQL, _word(r"DROP\s+TABLE\s+(?:IF\s+EXISTS\s+)?"), "drops the table `{}`", _NO_WAY_BACK),
+    (_SQL, _word(r"DROP\s+COLUMN\s+(?:IF\s+EXISTS\s+)?"), "drops the column `{}`", _NO_WAY_BACK),
+    (_SQL, _word(r"TRUNCATE\s+(?:TABLE\s+)?"), "deletes all rows of `{}`", _NO_WAY_BACK),
+    (
+        _SQL,
+        re.compile(rf"\bDELETE\s+FROM\s+{_NAME}[\"'`]?\s*(?:;|[\"']|$)", re.IGNORECASE),
+        "deletes all rows of `{}`",
+        _NO_WAY_BACK,
+    ),
+    (_SQL, _word(r"RENAME\s+COLUMN\s+"), "renames the column `{}`", _OLD_CODE),
+    (
+        _SQL,
+        re.compile(rf"\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?{_NAME}[\"'`]?\s+RENAME\s+TO\b", re.IGNORECASE),
+        "renames the table `{}`",
+        _OLD_CODE,
+    ),
+    ((".py",), _word(r"op\.drop_table\("), "drops the table `{}`", _NO_WAY_BACK),
+    (
+        (".py",),
+        _word(r"(?:op|batch_op|batch)\.drop_column\((?:[^,()]{1,80},)?"),
+        "drops the column `{}`",
+        _NO_WAY_BACK,
+    ),
+    ((".py",), _word(r"op\.rename_table\("), "renames the table `{}`", _OLD_CODE),
+    ((".py",), _word(r"new_column_name\s*="), "renames a column to `{}`", _OLD_CODE),
+    ((".rb",), _word(r"drop_table[\s(]+:?"), "drops the table `{}`", _NO_WAY_BACK),
+    ((".rb",), _word(r"remove_columns?[\s(]+:?[\w\"']{1,80},\s*:?"), "drops the column `{}`", _NO_WAY_BACK),
+    ((".rb",), _word(r"rename_(?:column|table)[\s(]+:?"), "renames a part of `{}`", _OLD_CODE),
+)
 _DJANGO: Final = {
     "DeleteModel": ("drops the table of `{}`", _NO_WAY_BACK),
     "RemoveField": ("drops the column of `{}`", _NO_WAY_BACK),
@@ -619,21 +697,38 @@ _DJANGO: Final = {
 _DJANGO_OPERATION: Final = re.compile(r"migrations\.(RemoveField|RenameModel|RenameField|DeleteModel)\(")
 _DJANGO_NAME: Final = re.compile(r"(?:^|[\s(,])(?:name|old_name)\s*=\s*[\"'](\w{1,80})")
 _REQUIRED: Final = (
-    ((".sql", ".py"), re.compile(r"\bADD\s+(?:COLUMN\s+)?(?:IF\s+NOT\s+EXISTS\s+)?" + _NAME + r"[^;]{1,200}?\bNOT\s+NULL\b", re.IGNORECASE)),
-    ((".py",), re.compile(r"\b(?:op|batch_op|batch)\.add_column\(.{0,400}?\bColumn\(" + _NAME + r".{0,400}?\bnullable\s*=\s*False\b", re.DOTALL)),
-    ((".rb",), re.compile(r"\badd_(?:column|reference)[\s(]+:?[\w\"']{1,80},\s*:?" + _NAME + r".{0,200}\bnull:\s*false\b")),
-)  # fmt: skip
+    (
+        _SQL,
+        re.compile(
+            rf"\bADD\s+(?:COLUMN\s+)?(?:IF\s+NOT\s+EXISTS\s+)?{_NAME}[^;]{{1,200}}?\bNOT\s+NULL\b",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        (".py",),
+        re.compile(
+            rf"\b(?:op|batch_op|batch)\.add_column\(.{{0,400}}?\bColumn\({_NAME}"
+            r".{0,400}?\bnullable\s*=\s*False\b",
+            re.DOTALL,
+        ),
+    ),
+    (
+        (".rb",),
+        re.compile(rf"\badd_(?:column|reference)[\s(]+:?[\w\"']{{1,80}},\s*:?{_NAME}.{{0,200}}\bnull:\s*false\b"),
+    ),
+)
 _FILLED: Final = re.compile(
-    r"\bdefault|\bgenerated\b|\bserial\b|\bidentity\b|\bconstraint\b|\bcheck\b|\bunique\s*\(", re.IGNORECASE
+    r"default|\bgenerated\b|\bserial\b|\bidentity\b|\bconstraint\b|\bcheck\b|\bunique\s*\(", re.IGNORECASE
 )
 _STATEMENT_LINES: Final = 12
 _CREATED: Final = re.compile(
-    r"(?:\bCREATE\s+(?:TEMP\w*\s+|UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?|\bRENAME\s+TO\s+|create_table\(?\s*:?)"
-    + _NAME,
+    r"(?:\bCREATE\s+(?:TEMP\w*\s+|UNLOGGED\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?|\bRENAME\s+TO\s+"
+    r"|create_table\(?\s*:?)" + _NAME,
     re.IGNORECASE,
 )
 _IMPORT: Final = re.compile(
-    r"\s*(?:import\b|from\s+\S+\s+import\b|#|--|\"\"\"|'''|dependencies\b|\(?[\"']\w+[\"'], [\"']\d{4}_\w+[\"'])"
+    r"\s*(?:import\b|from\s+\S+\s+import\b|#|--|\"\"\"|'''|dependencies\b"
+    r"|\(?[\"']\w+[\"'], [\"']\d{4}_\w+[\"'])"
 )
 _FORMATTING: Final = re.compile(r"[\s'\"(),]")
 
@@ -675,7 +770,8 @@ def _edited_line(file: ChangedFile) -> int:
     if not any(line.strip() and not _IMPORT.match(line) for line in changed):
         return 0
     return next(
-        (number for number, line in readable_lines(file) if not _IMPORT.match(line)), min(file.added, default=1)
+        (number for number, line in readable_lines(file) if not _IMPORT.match(line)),
+        min(file.added, default=1),
     )
 
 
@@ -726,7 +822,7 @@ def _statement(suffix: str, lines: list[str], number: int) -> str:
         depth += text.count("(") - text.count(")")
         if (";" in text) if suffix == ".sql" else depth <= 0:
             break
-    return "\n".join(taken).partition(";")[0]
+    return "\n".join(taken).partition(";")[0][: 2 * MAX_LINE]
 
 
 CHECKS: Final[tuple[CriticCheck, ...]] = (
