@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reprieve.app.operations.jobs import JobDetail
     from reprieve.app.pipeline import Pipeline
     from reprieve.ports.deliveries import DeliveryDetail
+    from reprieve.ports.intents import DeliveryAttempt
     from reprieve.ports.reader import AttemptView, DeadLetterView
     from reprieve.ports.reviews import ReviewView
     from reprieve.review.critic.findings import Finding
@@ -157,14 +158,18 @@ def _mail_lines(deliveries: Sequence[DeliveryDetail]) -> Iterable[str]:
     sent = [each.row for each in deliveries if each.row.notified_at is not None]
     per_person = Counter(each.recipient.partition(":")[2] for each in sent)
     spread = ", ".join(f"{number} to {who}" for who, number in sorted(per_person.items()))
-    most = max(Counter((each.changelist_id, each.review_version, each.recipient) for each in sent).values(), default=0)
-    once = "none got a review twice" if most <= 1 else f"a recipient got a review {most} times"
+    twice = sum(1 for each in deliveries if sum(map(_may_have_arrived, each.attempts)) > 1)
+    once = "none was sent twice" if not twice else f"{twice} may have been sent twice"
     yield f"  {count(len(sent), 'message')} in mail/: {spread}; {once}"
     doubtful = [each for each in deliveries if any(attempt.kind == "look_up" for attempt in each.attempts)]
     if doubtful:
         found = sum(1 for each in doubtful if any(attempt.answer == "found" for attempt in each.attempts))
         sends = count(len(doubtful), "send")
-        yield f"  {sends} broke off half-way; a look-up found {found} of {len(doubtful)} delivered, and no second one was sent"
+        yield f"  {sends} broke off with an unknown outcome; a look-up found {found} of {len(doubtful)} delivered"
+
+
+def _may_have_arrived(attempt: DeliveryAttempt) -> bool:
+    return attempt.kind == "send" and attempt.answer in {"accepted", "doubt"}
 
 
 def _commands(letters: Sequence[DeadLetterView], reviews: Sequence[ReviewView], *, serves: bool) -> Iterable[str]:
