@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Run the critic over the history of a repository, and draw findings for a reader to judge.
+"""Measure the critic on real commits: findings for a reader to judge, and planted faults that it has to find.
 
-    tools/critic_precision.py run REPOSITORY --out findings.jsonl      going back from HEAD
-    tools/critic_precision.py sample *.jsonl --out sheet.md --key key.json --seed 1
+    tools/critic_figures.py run REPOSITORY --out findings.jsonl      going back from HEAD
+    tools/critic_figures.py sample *.jsonl --out sheet.md --key key.json --seed 1
+    tools/critic_figures.py recall faults.json
 
 `run` stops at 100 findings or 1,000 commits. `sample` draws findings, mixes them with decoys (noise that the critic never
-reports) and writes a sheet for a reader who does not know which is which, and a key that says it.
+reports) and writes a sheet for a reader who does not know which is which, and a key that says it. `recall` reviews
+commits with a planted fault each: objects with `id`, `repository`, `commit`, `kind`, `file` and `line`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.errors import ReprieveError
 from reprieve.review.changes import change_of, repository_at
@@ -32,10 +34,16 @@ from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git
 from reprieve.review.github import Hub
 
+if TYPE_CHECKING:
+    from reprieve.review.critic.facts import FactsReport
+    from reprieve.review.critic.findings import Finding
+    from reprieve.review.fetching import Diff
+
 MAX_FINDINGS: Final = 100
 MAX_COMMITS: Final = 1_000
 _CONTEXT: Final = 6
 _SLOW: Final = 5.0
+_NEAR_LINES: Final = 5
 _NOISE: Final = {
     "S101": "Use of assert detected: asserts are removed when compiling to optimised byte code.",
     "PLR2004": "Magic value used in a comparison: consider a constant.",
@@ -73,10 +81,16 @@ def main() -> int:
     sample.add_argument("--number", type=int, default=100)
     sample.add_argument("--decoys", type=int, default=20)
     sample.add_argument("--seed", type=int, default=1)
+    recall = commands.add_parser("recall", help="count the planted faults that are found")
+    recall.add_argument("faults", type=Path)
     given = parser.parse_args()
-    if given.command == "run":
-        return asyncio.run(_run(given))
-    return _sample(given)
+    match given.command:
+        case "run":
+            return asyncio.run(_run(given))
+        case "recall":
+            return asyncio.run(_recall(json.loads(given.faults.read_text(encoding="utf-8"))))
+        case _:
+            return _sample(given)
 
 
 async def _run(given: argparse.Namespace) -> int:
@@ -84,17 +98,11 @@ async def _run(given: argparse.Namespace) -> int:
     names = _git(folder, "rev-list", "--no-merges", given.head).split()
     found = 0
     seconds: list[float] = []
-    with tempfile.TemporaryDirectory() as state, given.out.open("w", encoding="utf-8") as out:
-        git = Git(Path(state), trusted=[str(folder)])
-        hub = Hub()
-        fetcher = Fetcher(git=git, hub=hub, routes={}, concern=Concern(people={}), limits=Limits())
-        critic = FactsCritic(git, hub)
+    with given.out.open("w", encoding="utf-8") as out:
         for name in names[: given.commits]:
             began = time.monotonic()
             try:
-                change = replace(await change_of(git, repository_at(str(folder)), name), notifies=False)
-                diff = await fetcher.fetch(change)
-                report = await critic.report(change, diff)
+                diff, report = await _reviewed(folder, name)
             except ReprieveError as error:
                 print(f"{name[:12]} not reviewed: {error}", file=sys.stderr)
                 continue
@@ -110,6 +118,39 @@ async def _run(given: argparse.Namespace) -> int:
                 break
     _summarize(given.out, len(seconds), seconds)
     return 0
+
+
+async def _reviewed(folder: Path, name: str) -> tuple[Diff, FactsReport]:
+    with tempfile.TemporaryDirectory() as state:
+        git, hub = Git(Path(state), trusted=[str(folder)]), Hub()
+        fetcher = Fetcher(git=git, hub=hub, routes={}, concern=Concern(people={}), limits=Limits())
+        change = replace(await change_of(git, repository_at(str(folder)), name), notifies=False)
+        diff = await fetcher.fetch(change)
+        return diff, await FactsCritic(git, hub).report(change, diff)
+
+
+async def _recall(planted: list[dict[str, Any]]) -> int:
+    found = 0
+    for fault in planted:
+        _, report = await _reviewed(Path(fault["repository"]), fault["commit"])
+        near = [each for each in report.findings if _is_near(fault, each)]
+        kinds = sorted({each.rule for each in near})
+        found += bool(near)
+        result = "found" if fault["kind"] in kinds else f"found as {', '.join(kinds)}" if near else "MISSED"
+        print(f"{fault['id']:3}  {result:8}  {fault['kind']:24} {fault['file']}:{fault['line']}")
+        for each in report.findings if not near else ():
+            print(f"       elsewhere: {each.place} {each.rule}")
+    print(f"{found} of {len(planted)} found")
+    return 0
+
+
+def _is_near(fault: dict[str, Any], finding: Finding) -> bool:
+    """Whether a finding points at a planted fault: a few lines beside it, or at the file as a whole."""
+    for place in (finding.place, *finding.also):
+        path, _, line = place.rpartition(":")
+        if place == fault["file"] or (path == fault["file"] and abs(int(line) - fault["line"]) <= _NEAR_LINES):
+            return True
+    return False
 
 
 def _summarize(path: Path, commits: int, seconds: list[float]) -> None:
@@ -166,7 +207,7 @@ def _decoys(rows: list[dict[str, Any]], number: int, chance: random.Random) -> l
 def _noise(repository: Path, commit: str, path: str, lines: set[int]) -> list[tuple[int, str, str]]:
     text = _git(repository, "show", f"{commit}:{path}")
     command = ["ruff", "check", "--isolated", "--no-cache", "--output-format", "json", "--select", ",".join(_NOISE)]
-    done = subprocess.run(  # noqa: S607 - git or ruff, as PATH has them
+    done = subprocess.run(
         [*command, "--stdin-filename", "x.py", "-"], input=text, capture_output=True, text=True, check=False
     )
     said = json.loads(done.stdout or "[]")
@@ -218,8 +259,11 @@ def _rows(paths: list[Path]) -> list[dict[str, Any]]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(  # noqa: S607 - git or ruff, as PATH has them
-        ["git", "-c", f"safe.directory={folder}", *arguments], cwd=folder, capture_output=True, check=False
+    done = subprocess.run(
+        ["git", "-c", f"safe.directory={folder}", *arguments],  # noqa: S607 - as PATH has it
+        cwd=folder,
+        capture_output=True,
+        check=False,
     )
     return done.stdout.decode("utf-8", "replace")
 
