@@ -6,13 +6,14 @@ import pytest
 
 from reprieve.testing.sample import make_repository
 from support import programs
+from support.shop import HISTORY
 
 
 @pytest.fixture
 def with_repository(reader, tmp_path):
     """A reader in a folder with a repository; answers are short, so that it is quick."""
     programs.require("git")
-    make_repository(tmp_path / "shop")
+    make_repository(tmp_path / "shop", HISTORY)
     reader.folder = tmp_path / "shop"
     reader.environment["REPRIEVE_REVIEW_MODEL__ANSWER_TOKENS"] = "60"
     return reader

@@ -14,6 +14,7 @@ from reprieve.review.parts import parts_of
 from reprieve.review.pipeline import make
 from reprieve.testing.sample import make_repository
 from support import programs
+from support.shop import HISTORY
 
 sys.path.insert(0, str(Path(__file__).parent / "lab"))
 
@@ -44,7 +45,7 @@ def _git_is_installed():
 def shop(tmp_path_factory):
     """The sample repository and its commits, the oldest first; nobody writes to it."""
     folder = tmp_path_factory.mktemp("sample") / "shop"
-    return folder, make_repository(folder)
+    return folder, make_repository(folder, HISTORY)
 
 
 @pytest.fixture

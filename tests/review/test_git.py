@@ -14,6 +14,7 @@ from reprieve.review.diffs import Limits
 from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git, check_revision, without_credentials
 from reprieve.testing.sample import Commit, commit, make_repository
+from support.shop import HISTORY
 
 PATCH = "--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,1 @@\n+one\n"
 
@@ -128,7 +129,7 @@ def test_repositories_of_the_same_name_have_changelists_of_their_own(git, tmp_pa
 
 
 def test_a_url_names_the_same_changelist_whoever_asks(git, tmp_path):
-    make_repository(tmp_path / "far")
+    make_repository(tmp_path / "far", HISTORY)
     assert (
         change(git, f"file://{tmp_path}/far", "main").changelist_id
         == change(git, f"file://{tmp_path}/far/", "main").changelist_id
@@ -162,7 +163,7 @@ def test_what_is_not_there_is_permanent_and_says_so(git, shop, tmp_path):
 
 def test_a_repository_that_is_elsewhere_is_mirrored_and_brought_up_to_date(git, tmp_path):
     folder = tmp_path / "far"
-    make_repository(folder)
+    make_repository(folder, HISTORY)
     url = f"file://{folder}"
     before = change(git, url, "main")
     later = commit(folder, Commit("Bo", "later", {"late.py": "1\n"}), 9)

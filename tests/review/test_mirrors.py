@@ -11,13 +11,14 @@ from reprieve.review.diffs import Limits
 from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git
 from reprieve.testing.sample import Commit, commit, make_repository
+from support.shop import HISTORY
 
 
 @pytest.fixture
 def far(tmp_path):
     """A repository that is elsewhere, and its URL."""
     folder = tmp_path / "far"
-    make_repository(folder)
+    make_repository(folder, HISTORY)
     return folder, f"file://{folder}"
 
 

@@ -129,7 +129,8 @@ def say_detail(detail: ReviewDetail, *, as_given: bool) -> None:
             say(f"  {plain(line)}".rstrip())
     answers: Any = found["answers"] or []
     for number, answer in enumerate(answers, 1):
-        say(f"answer {number} of the model ({answer.get('finish', '')}): {plain(str(answer.get('text', '')))}")
+        model = plain(str(answer.get("model") or "the model"))
+        say(f"answer {number} of {model} ({answer.get('finish', '')}): {plain(str(answer.get('text', '')))}")
         for error in answer.get("errors", ()):
             say(f"  wrong: {plain(str(error))}")
     if detail.schema is not None:

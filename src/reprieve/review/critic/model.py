@@ -22,10 +22,10 @@ from reprieve.review.critic.findings import Finding, Severity, quoted
 from reprieve.review.critic.review import TOY_MODEL, ModelUsage, Review
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve import Job
-    from reprieve.models import Model
+    from reprieve.models import Model, Reply
     from reprieve.review.changes import Change
     from reprieve.review.diffs import FileDiff
     from reprieve.review.fetching import Diff
@@ -83,6 +83,29 @@ class Words:
     """Whether the model is the embedded one: asked for a severity and one line, which no review shows."""
 
 
+class ToyModel:
+    """The embedded model under a name that says what it is, also in the queue of answers that wait for a person."""
+
+    name: Final = TOY_MODEL
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    async def ask(
+        self,
+        prompt: Prompt,
+        *,
+        schema: Mapping[str, object] | None = None,
+        timeout: float = 60.0,  # noqa: ASYNC109 - the signature of Model
+    ) -> Reply:
+        """Ask the embedded model."""
+        return replace(await self._model.ask(prompt, schema=schema, timeout=timeout), model=TOY_MODEL)
+
+    async def close(self) -> None:
+        """Close the embedded model."""
+        await self._model.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """What one question is about."""
@@ -96,7 +119,7 @@ class ModelCritic:
     """Asks a model about diffs."""
 
     def __init__(self, model: Model, *, template: str | None = None, words: Words = Words()) -> None:  # noqa: B008 - frozen
-        self.model, self._words = model, words
+        self.model, self._words = (ToyModel(model) if words.is_toy else model), words
         self._tells_schema = words.tells_schema and template is not None  # ours says what an answer is made of
         shipped = "toy.txt" if words.is_toy else "review.txt"
         self._template = _checked(prompt_text(shipped) if template is None else template)
@@ -105,7 +128,7 @@ class ModelCritic:
     @property
     def name(self) -> str:
         """The name of the model as reports show it."""
-        return TOY_MODEL if self._words.is_toy else self.model.name
+        return self.model.name
 
     async def review(self, job: Job[Change], diff: Diff, facts: Sequence[Finding] = ()) -> Review:
         """Ask about all parts, a few at a time; what was answered before a failure is remembered and not asked again."""
