@@ -46,10 +46,17 @@ def test_a_model_is_one_setting(name, made):
     assert address_of(load(model=name).model.name) == made
 
 
-def test_rules_in_the_settings_file_of_a_repository_are_read_from_the_base_and_not_from_here(folder):
-    (folder / "reprieve.toml").write_text('[critic]\nexclude = ["*.py"]\n')
-    assert load().critic is None
-    assert load(folder / "reprieve.toml").critic.exclude == ("*.py",)
+def test_a_settings_file_of_this_folder_cannot_switch_the_rules_off_or_replace_parts(folder, monkeypatch):
+    (folder / "reprieve.toml").write_text(
+        'facts = false\nparts = "evil:run"\nchaos = 1\ntrusted = ["/"]\nmodel = "local"\n[critic]\nexclude = ["*.py"]\n'
+    )
+    found = load()
+    assert (found.critic, found.facts, found.parts, found.chaos, found.trusted) == (None, True, None, None, ())
+    assert found.model.name == "local"
+    named = load(folder / "reprieve.toml")
+    assert (named.critic.exclude, named.facts, named.parts) == (("*.py",), False, "evil:run")
+    monkeypatch.setenv("REPRIEVE_REVIEW_CRITIC", '{"off": ["secret"]}')
+    assert load().critic.off == ("secret",)
 
 
 def test_the_environment_comes_before_the_file_and_the_call_before_both(folder, monkeypatch):

@@ -151,3 +151,36 @@ def test_old_objects_are_removed(repository, git):
     (repository.folder / "cart.py").write_text("TOTAL = 3\n")
     changed(git, repository.folder)
     assert not [path for path in old if path.exists()]
+
+
+def test_a_filter_of_a_submodule_is_not_run(repository, git, tmp_path):
+    inner = tmp_path / "inner"
+    subprocess.run(["git", "init", "--quiet", str(inner)], check=True)
+    (inner / "part.py").write_text("PART = 1\n")
+    run = ["git", "-C", str(inner), "-c", "user.name=Ada", "-c", "user.email=ada@shop.example"]
+    subprocess.run([*run, "add", "--all"], check=True)
+    subprocess.run([*run, "commit", "--quiet", "--message", "Start"], check=True)
+    repository("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "part")
+    repository("commit", "--quiet", "--message", "Add a part")
+    part = repository.folder / "part"
+    subprocess.run(["git", "-C", str(part), "config", "filter.spy.clean", f"touch {tmp_path / 'ran'}; cat"], check=True)
+    (part / ".gitattributes").write_text("*.py filter=spy\n")
+    (part / "part.py").write_text("PART = 2\n")
+    (repository.folder / "cart.py").write_text("TOTAL = 2\n")
+    assert list(changed(git, repository.folder)[1]) == ["cart.py"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_that_changes_in_the_moment_of_a_commit_is_seen(repository, git):
+    """Of the same size and time as in the index: git compares the time of the index itself with that of the file."""
+    for number in range(2, 8):
+        (repository.folder / "cart.py").write_text(f"TOTAL = {number}\n")
+        repository("add", "cart.py")
+        (repository.folder / "cart.py").write_text(f"TOTAL = {number - 1}\n")
+        if number > 2:
+            assert changed(git, repository.folder)[1] == {"cart.py": f"TOTAL = {number - 1}\n"}
+
+
+def test_a_deleted_file_is_a_deletion(repository, git):
+    (repository.folder / "cart.py").unlink()
+    assert changed(git, repository.folder)[1] == {"cart.py": None}

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from reprieve import UsageError
 from reprieve.review.critic.suppression import CriticSettings
@@ -23,6 +28,9 @@ EMBEDDED: Final = "local"
 """The name of the model that comes in a Python package."""
 FILE: Final = "reprieve.toml"
 PREFIX: Final = "REPRIEVE_REVIEW_"
+NOT_FROM_FOLDER: Final = frozenset({"critic", "facts", "parts", "chaos", "trusted"})
+"""Settings that reprieve.toml in the current folder cannot make: it may be part of the change that is reviewed."""
+_FOLDER: Final = "the settings file of the current folder"
 
 
 class _Section(BaseModel):
@@ -186,7 +194,11 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What is said at the call, then the environment, then the file."""
         _ = dotenv_settings, file_secret_settings
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        file = TomlConfigSettingsSource(settings_cls)
+        if settings_cls.model_config.get("title") == _FOLDER:
+            for name in NOT_FROM_FOLDER:
+                file.init_kwargs.pop(name, None)
+        return init_settings, env_settings, file
 
 
 def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - whatever can be set
@@ -194,9 +206,8 @@ def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - w
     path = Path(FILE) if file is None else file
     if file is not None and not file.is_file():
         raise UsageError(f"there is no settings file {str(file)!r}: `reprieve init` writes one")
-    made = type(
-        "Settings", (Settings,), {"model_config": SettingsConfigDict(toml_file=path), "__doc__": Settings.__doc__}
-    )
+    config = SettingsConfigDict(toml_file=path, title=_FOLDER if file is None else None)
+    made = type("Settings", (Settings,), {"model_config": config, "__doc__": Settings.__doc__})
     _require_known(os.environ)
     try:
         found: Settings = made(**said)
@@ -204,9 +215,6 @@ def load(file: Path | None = None, **said: Any) -> Settings:  # noqa: ANN401 - w
         raise UsageError(_told(error, path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
-    if path.is_file() and file is None:
-        # The file in this folder belongs to the repository, and may be part of the change: rules are read from its base.
-        found = found.model_copy(update={"critic": None})
     return _located(found)
 
 

@@ -89,7 +89,7 @@ async def _written(git: Git, top: Path, *, staged: bool) -> str:
     with tempfile.TemporaryDirectory(dir=git.objects.parent) as folder:
         copy = Path(folder) / "index"
         if await asyncio.to_thread(index.exists):
-            await asyncio.to_thread(shutil.copyfile, index, copy)
+            await asyncio.to_thread(shutil.copy2, index, copy)  # git compares the time of the index with that of files
         extra = {
             "GIT_INDEX_FILE": str(copy),
             "GIT_OBJECT_DIRECTORY": str(git.objects),
@@ -97,22 +97,38 @@ async def _written(git: Git, top: Path, *, staged: bool) -> str:
         }
         options = await _without_filters(git, top)
         if not staged:
-            await git.ask(top, "add", "--update", "--", ".", extra=extra, options=options)
-            listed = await git.ask(
-                top,
-                "ls-files",
-                "--others",
-                "--exclude-standard",
-                "-z",
-                most=_MAX_LIST_BYTES,
-                extra=extra,
-                options=options,
-            )
-            new = await asyncio.to_thread(_small, top, listed.split(b"\0"))
-            await git.ask(
-                top, "update-index", "--add", "-z", "--stdin", given=b"".join(new), extra=extra, options=options
-            )
+            await _add_work_tree(git, top, extra, options)
         return (await git.ask(top, "write-tree", extra=extra, options=options)).decode().strip()
+
+
+async def _add_work_tree(git: Git, top: Path, extra: dict[str, str], options: tuple[str, ...]) -> None:
+    """Put changed, deleted and new files into the copied index."""
+    # `git add` would run `git status` inside submodules, with the filters of their own configuration.
+    changed = await git.ask(
+        top,
+        "diff-files",
+        "--ignore-submodules=dirty",
+        "--name-only",
+        "-z",
+        most=_MAX_LIST_BYTES,
+        extra=extra,
+        options=options,
+    )
+    listed = await git.ask(
+        top, "ls-files", "--others", "--exclude-standard", "-z", most=_MAX_LIST_BYTES, extra=extra, options=options
+    )
+    new = await asyncio.to_thread(_without_large_files, top, listed.split(b"\0"))
+    await git.ask(
+        top,
+        "update-index",
+        "--add",
+        "--remove",
+        "-z",
+        "--stdin",
+        given=changed + b"".join(new),
+        extra=extra,
+        options=options,
+    )
 
 
 async def _without_filters(git: Git, top: Path) -> tuple[str, ...]:
@@ -125,8 +141,8 @@ async def _without_filters(git: Git, top: Path) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _small(top: Path, names: Iterable[bytes]) -> list[bytes]:
-    """Files that are not too large, each ended by a NUL."""
+def _without_large_files(top: Path, names: Iterable[bytes]) -> list[bytes]:
+    """The names of files that are not too large, each ended by a NUL."""
     found = []
     for name in names:
         path = top / os.fsdecode(name)

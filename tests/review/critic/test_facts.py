@@ -82,6 +82,20 @@ def test_a_comment_above_that_stands_in_the_base_allows_a_finding():
     assert found({"cart.py": before}, {"cart.py": after}) == []
 
 
+def test_a_comment_that_stands_elsewhere_in_the_base_is_a_comment_of_the_change_where_it_is_added():
+    comment = "    # reprieve: allow debug-leftover\n"
+    before = f"def one():\n{comment}    return 1\n"
+    after = f"{before}\n\ndef two():\n{comment}    breakpoint()\n"
+    assert found({"a.py": before}, {"a.py": after}) == [("debug-leftover", "a.py:8", True)]
+
+
+@pytest.mark.parametrize(
+    "line", ["# reprieve: allow" + " " * 100_000 + "!", "# reprieve: allow " + "a, " * 30_000, "# noqa" + " " * 100_000]
+)
+def test_a_long_comment_is_read_in_a_moment(line):
+    assert found({}, {"a.py": f"def f():\n    breakpoint()  {line}\n"}) in ([], [("debug-leftover", "a.py:2", False)])
+
+
 def test_a_comment_for_another_rule_allows_nothing():
     after = LEFT.replace("breakpoint()", "breakpoint()  # reprieve: allow secret")
     assert found({"cart.py": CLEAN}, {"cart.py": after}) == [("debug-leftover", "cart.py:2", False)]
@@ -127,6 +141,7 @@ def test_a_check_that_breaks_is_named_and_the_others_go_on(caplog):
         ("[critic]\nof = ['x']\n", "critic.of: Extra inputs are not permitted"),
         ("[critic]\noff = ['no-such-rule']\n", "there is no rule 'no-such-rule'"),
         ("[critic", "is not TOML"),
+        (f"a = {'[' * 100_000}", "is not TOML"),
     ],
 )
 def test_wrong_settings_of_the_base_switch_nothing_off_and_are_named(text, problem):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -108,9 +109,15 @@ class _Tests:
     def body(self, name: str) -> str:
         """The lines of a test, up to the next one."""
         start = self.by_name[name]
-        later = [each for each in self.by_name.values() if each > start]
+        following = bisect_right(self.starts, start)
+        later = self.starts[following : following + 1]
         end = min([*later, start + _BODY_LINES, len(self.lines) + 1])
         return "\n".join(self.lines[start - 1 : end - 1])
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The first lines of all tests, in order."""
+        return sorted(self.by_name.values())
 
 
 def _tests_of(text: str | None, suffix: str) -> _Tests:
@@ -144,7 +151,11 @@ def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
         is_rewritten = len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
         if is_rewritten or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file)):
             continue
-        stays = [name for name in lost if name not in new and not gone.intersection(_WORD.findall(before.body(name)))]
+        stays = [
+            name
+            for name in lost[:_MAX_COMPARED]
+            if name not in new and not gone.intersection(_WORD.findall(before.body(name)))
+        ]
         if missed := _without_similar([name for name in stays if not _is_merged(name, kept)], new):
             line = 0 if file.is_deleted else _line_after(file, before.by_name[missed[0]])
             yield TEST_DELETED.at(file.path, line, what=count(len(missed), "test"), names=_listed(missed))

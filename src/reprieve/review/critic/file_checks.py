@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tempfile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -124,6 +125,8 @@ def _ruff_says(text: str) -> bool | None:
             command,
             input=text.encode("utf-8", "replace"),
             capture_output=True,
+            cwd=tempfile.gettempdir(),
+            env={},
             timeout=_RUFF_SECONDS,
             check=True,
         )

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from reprieve.review.critic.change_set import ChangedFile
     from reprieve.review.critic.findings import Finding
 
-_COMMENT: Final = re.compile(r"reprieve:\s*allow\s*[\[(]?\s*([\w-]+(?:\s*,\s*[\w-]+)*)", re.IGNORECASE)
+_COMMENT: Final = re.compile(
+    r"reprieve:\s{0,10}allow\s{0,10}[\[(]?\s{0,10}([\w-]{1,60}(?:\s{0,10},\s{0,10}[\w-]{1,60}){0,20})", re.IGNORECASE
+)
 _NOQA: Final = re.compile(r"#\s*noqa(?::\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?(?=[\s#]|$)", re.IGNORECASE)
+_MAX_LINE: Final = 2_000
 _LINTER: Final = re.compile(r"[A-Z]+[0-9]+")
 
 
@@ -71,7 +74,7 @@ def settings_of(text: str | None) -> tuple[CriticSettings, str]:
     try:
         section = tomllib.loads(text).get("critic", {})
         return CriticSettings.model_validate(section), ""
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         return CriticSettings(), f"reprieve.toml of the base is not TOML: {error}"
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
@@ -92,8 +95,8 @@ def allowance_of(file: ChangedFile, finding: Finding) -> Literal["base", "change
         line = _line_at(file, lines, number)
         if not line or (number != finding.line and not _is_comment(line)):
             continue
-        if _allows(line, finding):
-            return "change" if number in file.added and not _in_base(file, line) else "base"
+        if _allows(line[:_MAX_LINE], finding):
+            return "base" if file.diff and number not in file.added else "change"
     return None
 
 
@@ -116,7 +119,3 @@ def _allows(line: str, finding: Finding) -> bool:
 
 def _is_comment(line: str) -> bool:
     return line.lstrip().startswith(("#", "//", "/*", "--", ";", "<!--", "*", "%"))
-
-
-def _in_base(file: ChangedFile, line: str) -> bool:
-    return file.before is not None and line.strip() in {each.strip() for each in file.before.split("\n")}
