@@ -308,6 +308,69 @@ def test_a_call_through_a_reexport_is_reported():
     assert places(before, {**before, "shop/prices.py": "def total(a, b): return a\n"}) == ["app.py:3"]
 
 
+NEW_CALLS = [
+    ("def total(a, b): return a\n\ntotal(1)\n", "`b` is missing"),
+    ("def total(a): return a\n\ntotal(1, 2)\n", "2 positional arguments where 1 are accepted"),
+    ("def total(a): return a\n\ntotal(1, b=2)\n", "no parameter `b`"),
+    ("async def total(a): return a\n\nasync def f(): await total()\n", "`a` is missing"),
+    ("class Job:\n    def load(self, a): return a\n    def run(self): self.load()\n", "`a` is missing"),
+    ("class Job:\n    def load(self, a): return a\n    def run(self): self.load(1, 2)\n", "2 positional"),
+    ("class Job(object):\n    @staticmethod\n    def of(a): return a\n    def run(self): self.of()\n", "`a`"),
+    ("class Job:\n    def __init__(self, a): self.a = a\n\njob = Job()\n", "`a` is missing"),
+]
+
+
+@pytest.mark.parametrize(("new", "reason"), NEW_CALLS)
+@pytest.mark.parametrize("old", [{}, {"jobs.py": "import os\n"}])
+def test_a_call_that_does_not_fit_a_new_definition_is_reported(old, new, reason):
+    (found,) = findings(old, {"jobs.py": new})
+    assert (found.rule, "is new" in found.comment) == ("changed-signature", True)
+    assert reason in found.comment
+
+
+def test_a_call_of_a_new_function_in_place_of_a_nested_one_is_reported():
+    old = "def f(a):\n    def total(): return a\n    return total()\n"
+    new = "def f(a):\n    return total()\n\ndef total(a): return a\n"
+    assert places({"jobs.py": old}, {"jobs.py": new}) == ["jobs.py:2"]
+
+
+def test_a_call_of_a_new_function_that_is_imported_is_reported():
+    new = {**PACKAGE, "src/shop/sums.py": "def total(a): return a\n"}
+    assert places(PACKAGE, {**new, USE: "from shop.sums import total\n\ntotal()\n"}) == [f"{USE}:3"]
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "def total(a, b=1): return a\n\ntotal(1)\n",
+        "def total(a, b): return a\n\ntotal(*items)\n",
+        "@task\ndef total(a, b): return a\n\ntotal(1)\n",
+        "def total(a, b): return a\ntotal = partial(total, 1)\n\ntotal(1)\n",
+        "def total(a, b): return a\n\ndef f(total): return total(1)\n",
+        "def total(a, b): return a\n\ndef f():\n    from shop.sums import total\n    total(1)\n",
+        "if FAST:\n    def total(a, b): return a\n\ntotal(1)\n",
+        "def total(a, b): raise NotImplementedError\n\ntotal(1)\n",
+        "def total(a, b): return a\n\nwith pytest.raises(TypeError):\n    total(1)\n",
+        "from sums import *\n\ndef total(a, b): return a\n\ntotal(1)\n",
+        "class Job(Base):\n    def load(self, a): return a\n    def run(self): self.load()\n",
+        "class Job:\n    def load(self, a): return a\n    def run(self, other): other.load()\n",
+        "class Job:\n    def load(self, a): return a\n    def run(self):\n        self.load = f\n        self.load()\n",
+        "class Job:\n    def load(self): return 1\n    @classmethod\n    def run(cls, job): cls.load(job)\n",
+        "@dataclass\nclass Job:\n    a: int = 0\n\nJob(1)\n",
+        "class Job(Base):\n    def __init__(self, a): self.a = a\n\nJob()\n",
+        "class Job:\n    def __new__(cls, *args): return super().__new__(cls)\n\nJob(1)\n",
+    ],
+)
+def test_a_call_that_may_fit_a_new_definition_is_not_reported(new):
+    assert places({"jobs.py": "import os\n"}, {"jobs.py": new}) == []
+
+
+def test_a_function_that_is_only_moved_is_not_new():
+    before = {"jobs.py": "def total(a): return a\n\ntotal()\n", "sums.py": "x = 1\n"}
+    after = {"jobs.py": "from sums import total\n\ntotal()\n", "sums.py": "x = 1\ndef total(a): return a\n"}
+    assert places(before, after) == []
+
+
 @pytest.mark.parametrize(
     ("old", "use"),
     [

@@ -23,15 +23,15 @@ REMOVED_NAME: Final = CriticRule(
     id="removed-name",
     severity=Severity.HIGH,
     suffixes=(".py", ".go", *JAVASCRIPT_SUFFIXES),
-    finds="a function, class, constant or module that the change removes while other code still uses it",
+    finds="a function, method, class, constant or module that the change removes while other code still uses it",
     advice="{fact}, so this use breaks: {hint}.",
 )
 CHANGED_SIGNATURE: Final = CriticRule(
     id="changed-signature",
     severity=Severity.HIGH,
     suffixes=(".py",),
-    finds="a call of a Python function, method or class whose parameters the change edits so that it fails",
-    advice="`{callee}` of {place} has new parameters, so this call raises TypeError: {reason}.",
+    finds="a call that fails because the change edits or adds the Python function, method or class that it calls",
+    advice="`{callee}` of {place} {fact}, so this call raises TypeError: {reason}.",
 )
 
 
@@ -51,6 +51,7 @@ def _find_changed_signatures(change: ChangeSet) -> Iterable[Finding]:
                 call.line,
                 callee=call.callee,
                 place=call.place,
+                fact=call.fact,
                 reason=call.reason,
             )
 
