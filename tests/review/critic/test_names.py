@@ -415,6 +415,64 @@ def test_an_import_of_a_deleted_script_is_reported():
     assert places(before, {"web/app.js": before["web/app.js"]}) == ["web/app.js:1"]
 
 
+SCRIPT_LOADS = [
+    "const prices = require('./prices');\n",
+    "const { total } = require('../web/prices.js');\n",
+    "import * as prices from './prices';\n",
+    "export * from './prices.js';\n",
+    "const late = () => import(/* webpackChunkName: 'prices' */ './prices');\n",
+    "jest.mock('./prices', () => ({ total: 1 }));\n",
+    "const path = require.resolve('./prices');\n",
+]
+
+
+@pytest.mark.parametrize("use", SCRIPT_LOADS)
+@pytest.mark.parametrize("after", [{}, {"web/costs.js": "exports.total = 1;\n"}])
+def test_a_load_of_a_script_that_is_gone_is_reported(use, after):
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": f"'use strict';\n{use}"}
+    renamed = {"web/prices.js": "web/costs.js"} if after else {}
+    assert places(before, {"web/app.js": before["web/app.js"], **after}, renamed=renamed) == ["web/app.js:2"]
+
+
+@pytest.mark.parametrize(
+    ("use", "now"),
+    [
+        ("const prices = require('./prices');\n", {"web/prices.json": "{}"}),
+        ("const prices = require('./prices');\n", {"web/prices/index.js": "exports.total = 1;\n"}),
+        ("const prices = require('./prices');\n", {"web/prices/package.json": "{}"}),
+        ("const prices = require('./prices');\n", {".gitignore": "prices.js\n"}),
+        ("const prices = require('prices');\n", {}),
+        ("const prices = require('./lib/prices');\n", {}),
+        ("const prices = loader.require('./prices');\n", {}),
+        ("// const prices = require('./prices');\n", {}),
+        ("const text = \"require('./prices')\";\n", {}),
+        ("try {\n  prices = require('./prices');\n} catch (error) {}\n", {}),
+        ("import('./prices').catch(() => null);\n", {}),
+        ("jest.mock('./prices', () => ({}), { virtual: true });\n", {}),
+    ],
+)
+def test_a_load_that_may_succeed_is_not_reported(use, now):
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": use}
+    assert places(before, {"web/app.js": use, **now}) == []
+
+
+def test_a_load_from_a_folder_of_test_data_is_not_reported():
+    before = {"web/prices.js": "exports.total = 1;\n", "test/fixtures/app.js": "require('../../web/prices');\n"}
+    assert places(before, {"test/fixtures/app.js": before["test/fixtures/app.js"]}) == []
+
+
+def test_scripts_that_move_together_are_not_reported():
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": "require('./prices');\n"}
+    after = {path.replace("web", "site"): text for path, text in before.items()}
+    assert places(before, after, renamed={path: path.replace("web", "site") for path in before}) == []
+
+
+def test_a_moved_script_that_loads_a_deleted_one_is_reported():
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": "require('./prices');\n"}
+    after = {"site/app.js": before["web/app.js"]}
+    assert places(before, after, renamed={"web/app.js": "site/app.js"}) == ["site/app.js:1"]
+
+
 def test_a_script_that_became_typescript_is_not_reported():
     before = {"web/prices.js": "export default 1;\n", "web/app.js": "import prices from './prices';\n"}
     after = {"web/prices.ts": before["web/prices.js"], "web/app.js": before["web/app.js"]}
