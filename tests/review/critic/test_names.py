@@ -479,6 +479,93 @@ def test_a_script_that_became_typescript_is_not_reported():
     assert places(before, after) == []
 
 
+LITERAL = "function total() {}\nmodule.exports = {\n  total,\n  'sum': sum,\n};\n"
+ASSIGNED = "exports.total = function () {};\nexports.sum = sum;\n"
+
+
+def script_change(old, new, use):
+    before = {"lib/prices.js": old, "lib/app.js": use}
+    return places(before, {**before, "lib/prices.js": new})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (LITERAL, LITERAL.replace("  total,\n", "")),
+        (LITERAL, LITERAL.replace("  total,", "  totalOf,")),
+        (ASSIGNED, "exports.sum = sum;\n"),
+        (ASSIGNED.replace("exports", "module.exports"), "module.exports.sum = sum;\n"),
+        ("exports = module.exports = { total: f, sum };\n", "exports = module.exports = { f, sum };\n"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("use", "line"),
+    [
+        ("const { total } = require('./prices');\n", 1),
+        ("const {\n  sum,\n  total: t,\n} = require('../lib/prices.js');\n", 3),
+        ("const prices = require('./prices');\n\nprices.total();\n", 3),
+        ("var fs = require('fs'),\n  prices = require('./prices');\nf(prices.total);\n", 3),
+        ("const f = require('./prices').total;\n", 1),
+    ],
+)
+def test_a_removed_commonjs_name_is_reported_where_it_is_taken(old, new, use, line):
+    assert script_change(old, new, use) == [f"lib/app.js:{line}"]
+
+
+def test_a_renamed_commonjs_name_is_named():
+    before = {"lib/prices.js": LITERAL, "lib/app.js": "const { total } = require('./prices');\n"}
+    after = {**before, "lib/prices.js": LITERAL.replace("  total,", "  totalOf,")}
+    (found,) = findings(before, after)
+    assert "use `totalOf`" in found.comment
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "module.exports = { ...sums, sum };\n",
+        "module.exports = { [name]: f, sum };\n",
+        "module.exports = { sum };\nObject.assign(module.exports, sums);\n",
+        "module.exports = { sum };\nmodule.exports.total = sum;\n",
+        "module.exports = { sum, get total() { return 1; } };\n",
+        "module.exports = { sum, async total(a, b) {} };\n",
+        "module.exports = { sum, 'total': sum };\n",
+        "module.exports = require('./sums');\n",
+        "module.exports = new Prices();\n",
+        "exports.sum = sum;\nfor (const name of names) exports[name] = 1;\n",
+        "exports.sum = exports.total = sum;\n",
+        "if (old) {\n  module.exports = { sum, total };\n} else {\n  module.exports = { sum };\n}\n",
+        "register(module);\nexports.sum = sum;\n",
+        "export const sum = 1;\n",
+    ],
+)
+def test_a_commonjs_module_that_may_export_the_name_is_not_reported(new):
+    assert script_change(LITERAL, new, "const { total } = require('./prices');\n") == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "const { sum } = require('./prices'); total();\n",
+        "const { total = sum } = require('./prices');\n",
+        "const { total } = require('./other/prices');\n",
+        "const prices = require('./prices');\nif (prices.total) prices.total();\n",
+        "const prices = require('./prices');\nconst f = prices.total || sum;\n",
+        "const prices = require('./prices');\nprices.total?.();\n",
+        "const prices = require('./prices');\nprices.total = sum;\nprices.total();\n",
+        "const prices = require('./prices');\nfunction f(prices) { return prices.total; }\n",
+        "const prices = require('./prices');\nlist.map((prices) => prices.total);\n",
+        "const prices = require('./prices');\nlist.map(prices => prices.total);\n",
+        "const prices = require('./prices');\nfor (const prices of all) prices.total();\n",
+        "const prices = require('./prices')(settings);\nprices.total();\n",
+        "const prices = require('./prices');\nother.prices.total();\n",
+        "jest.mock('./prices', () => ({ total: f }));\nconst { total } = require('./prices');\n",
+        "// const { total } = require('./prices');\n",
+    ],
+)
+def test_a_use_that_may_find_its_commonjs_name_is_not_reported(use):
+    assert script_change(LITERAL, LITERAL.replace("  total,\n", ""), use) == []
+
+
 GO = {
     "go.mod": "module example.com/shop\n",
     "prices/prices.go": "package prices\n\nfunc Total(a int) int { return a }\n",

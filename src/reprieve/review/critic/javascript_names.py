@@ -95,7 +95,7 @@ def exports_of(text: str) -> dict[str, int]:
 
 def _removed_exports(change: ChangeSet) -> Iterator[tuple[ChangedFile, dict[str, str]]]:
     left = MAX_REMOVED
-    for file in _source_files(change):
+    for file in source_files(change):
         if file.before is None or file.after is None or file.old_path != file.path:
             continue
         if _DYNAMIC.search(file.after):
@@ -104,7 +104,7 @@ def _removed_exports(change: ChangeSet) -> Iterator[tuple[ChangedFile, dict[str,
         lost = [name for name in before if name not in after and not _may_export(file.after, name)][:left]
         left -= len(lost)
         if lost:
-            yield file, {name: _hint(file, name, before, after) for name in lost}
+            yield file, {name: rename_or_keep(file, name, before, after) for name in lost}
 
 
 def _may_export(text: str, name: str) -> bool:
@@ -116,7 +116,7 @@ def _may_export(text: str, name: str) -> bool:
     return bool(exporting) or listed
 
 
-def _hint(file: ChangedFile, name: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
+def rename_or_keep(file: ChangedFile, name: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
     """Name the one new export whose line is the old one's but for the name."""
     old_lines, new_lines = (file.before or "").split("\n"), (file.after or "").split("\n")
     wanted = old_lines[before[name] - 1].replace(name, "")
@@ -128,7 +128,7 @@ def _hint(file: ChangedFile, name: str, before: Mapping[str, int], after: Mappin
 def _removed_files(change: ChangeSet) -> Iterator[ChangedFile]:
     files = [
         file
-        for file in _source_files(change)
+        for file in source_files(change)
         if file.old_path
         and (file.is_deleted or file.old_path != file.path)
         and file.old_path not in change.tree.paths
@@ -137,7 +137,8 @@ def _removed_files(change: ChangeSet) -> Iterator[ChangedFile]:
     yield from files[:MAX_REMOVED]
 
 
-def _source_files(change: ChangeSet) -> Iterator[ChangedFile]:
+def source_files(change: ChangeSet) -> Iterator[ChangedFile]:
+    """Yield the changed scripts that people wrote."""
     yield from (file for file in change.files if file.old_path.endswith(SUFFIXES) and not file.is_generated)
 
 
@@ -145,7 +146,7 @@ def candidates(change: ChangeSet, file: ChangedFile, names: Mapping[str, str]) -
     """The files that contain a name and the last part of the path that they would import."""
     near, far = _loaders(change, [file.old_path])
     found = (near | far) & set(change.tree.containing(sorted(names), _PATTERNS))
-    return sorted(found - {file.path})[:MAX_CANDIDATES]
+    return [path for path in sorted(found - {file.path}) if not _is_data(path)][:MAX_CANDIDATES]
 
 
 def _loaders(change: ChangeSet, loaded: Iterable[str]) -> tuple[set[str], set[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from reprieve.review.critic.commonjs_names import commonjs_breaks
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.go_names import go_breaks
 from reprieve.review.critic.javascript_names import SUFFIXES as JAVASCRIPT_SUFFIXES
@@ -39,7 +40,7 @@ def _find_removed_names(change: ChangeSet) -> Iterable[Finding]:
     with ParserChild() as child:
         for use in removed_uses(PythonTree(change, child)):
             yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
-    for use in (*javascript_breaks(change), *go_breaks(change)):
+    for use in (*javascript_breaks(change), *commonjs_breaks(change), *go_breaks(change)):
         yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
 
 
