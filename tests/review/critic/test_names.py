@@ -603,6 +603,90 @@ def test_another_go_name_is_not_reported(path, use):
     assert places(before, {**before, "prices/prices.go": "package prices\n"}) == []
 
 
+STORE = """package shop
+
+type Store struct {
+	name, path string
+	rows map[string]struct{ a int }
+	open func(
+		path string,
+	) error
+}
+
+func (s *Store) load(a int) int { return a }
+"""
+RELOAD = "package shop\n\nfunc (s *Store) Reload() int {\n\treturn s.load(1)\n}\n"
+
+
+def method_change(use, *, old=STORE, new=None, path="shop/use.go"):
+    before = {"go.mod": "module example.com/m\n", "shop/store.go": old, path: use}
+    new = old[: old.index("func (")] if new is None else new
+    return places(before, {**before, "shop/store.go": new})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        RELOAD,
+        RELOAD.replace("s *Store", "s Store"),
+        RELOAD.replace("return s.load(1)", "return f(s.load)"),
+        "package shop\n\nfunc (s *Store) Reload() int { return\ns.load(1) }\n\ntype x int\n",
+    ],
+)
+def test_a_removed_go_method_is_reported_where_its_type_uses_it(use):
+    assert method_change(use) == ["shop/use.go:4"]
+
+
+def test_a_removed_go_method_of_a_function_type_is_reported():
+    old = "package shop\n\ntype Store func(int) int\n\nfunc (s Store) load(a int) int { return a }\n"
+    assert method_change(RELOAD, old=old) == ["shop/use.go:4"]
+
+
+def test_a_renamed_go_method_is_named():
+    before = {"shop/store.go": STORE, "shop/use.go": RELOAD}
+    (found,) = findings(before, {**before, "shop/store.go": STORE.replace("load(", "loadRow(")})
+    assert (found.place, "use `loadRow`" in found.comment) == ("shop/use.go:4", True)
+
+
+@pytest.mark.parametrize(
+    ("use", "path"),
+    [
+        (RELOAD + "\nfunc (s *Store) load(a int) int { return 0 }\n", "shop/use.go"),
+        (RELOAD.replace("*Store", "*Other"), "shop/use.go"),
+        (RELOAD.replace("return s", "s := f()\n\treturn s"), "shop/use.go"),
+        (RELOAD.replace("return s", "return s.inner"), "shop/use.go"),
+        (RELOAD.replace("return s", "// return s"), "shop/use.go"),
+        ("package shop\n\nfunc (s *Store) a() int { return 1 }\n\nfunc b(s Other) { s.load(1) }\n", "shop/use.go"),
+        (RELOAD, "shop/use_windows.go"),
+        (RELOAD, "other/use.go"),
+        (RELOAD.replace("package shop", "package shop_test"), "shop/use_test.go"),
+    ],
+)
+def test_a_use_of_another_go_method_is_not_reported(use, path):
+    assert method_change(use, path=path) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["\tBase\n", "\t*base.Store\n", '\tBase `json:"x"`\n', "\tload func(int) int\n", "\tname, load func(int) int\n"],
+)
+def test_a_go_type_that_may_have_the_member_is_not_reported(fields):
+    assert method_change(RELOAD, old=STORE.replace("\tname, path string\n", fields)) == []
+
+
+@pytest.mark.parametrize("declared", ["type Store interface {\n}", "type Store = Other", "type Store Other"])
+def test_a_go_type_whose_members_are_not_known_is_not_reported(declared):
+    old = f"package shop\n\n{declared}\n\nfunc (s *Store) load(a int) int {{ return a }}\n"
+    assert method_change(RELOAD, old=old) == []
+
+
+def test_a_go_method_that_moves_to_another_file_is_not_reported():
+    before = {"shop/store.go": STORE, "shop/use.go": RELOAD}
+    at = STORE.index("func (")
+    after = {**before, "shop/store.go": STORE[:at], "shop/rows.go": f"package shop\n\n{STORE[at:]}"}
+    assert places(before, after) == []
+
+
 def test_a_generated_file_is_not_read():
     change = change_between(
         {"shop.py": "def total(): ...\n", "app.py": "import shop\nshop.total()\n"},
