@@ -308,6 +308,69 @@ def test_a_call_through_a_reexport_is_reported():
     assert places(before, {**before, "shop/prices.py": "def total(a, b): return a\n"}) == ["app.py:3"]
 
 
+NEW_CALLS = [
+    ("def total(a, b): return a\n\ntotal(1)\n", "`b` is missing"),
+    ("def total(a): return a\n\ntotal(1, 2)\n", "2 positional arguments where 1 are accepted"),
+    ("def total(a): return a\n\ntotal(1, b=2)\n", "no parameter `b`"),
+    ("async def total(a): return a\n\nasync def f(): await total()\n", "`a` is missing"),
+    ("class Job:\n    def load(self, a): return a\n    def run(self): self.load()\n", "`a` is missing"),
+    ("class Job:\n    def load(self, a): return a\n    def run(self): self.load(1, 2)\n", "2 positional"),
+    ("class Job(object):\n    @staticmethod\n    def of(a): return a\n    def run(self): self.of()\n", "`a`"),
+    ("class Job:\n    def __init__(self, a): self.a = a\n\njob = Job()\n", "`a` is missing"),
+]
+
+
+@pytest.mark.parametrize(("new", "reason"), NEW_CALLS)
+@pytest.mark.parametrize("old", [{}, {"jobs.py": "import os\n"}])
+def test_a_call_that_does_not_fit_a_new_definition_is_reported(old, new, reason):
+    (found,) = findings(old, {"jobs.py": new})
+    assert (found.rule, "is new" in found.comment) == ("changed-signature", True)
+    assert reason in found.comment
+
+
+def test_a_call_of_a_new_function_in_place_of_a_nested_one_is_reported():
+    old = "def f(a):\n    def total(): return a\n    return total()\n"
+    new = "def f(a):\n    return total()\n\ndef total(a): return a\n"
+    assert places({"jobs.py": old}, {"jobs.py": new}) == ["jobs.py:2"]
+
+
+def test_a_call_of_a_new_function_that_is_imported_is_reported():
+    new = {**PACKAGE, "src/shop/sums.py": "def total(a): return a\n"}
+    assert places(PACKAGE, {**new, USE: "from shop.sums import total\n\ntotal()\n"}) == [f"{USE}:3"]
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "def total(a, b=1): return a\n\ntotal(1)\n",
+        "def total(a, b): return a\n\ntotal(*items)\n",
+        "@task\ndef total(a, b): return a\n\ntotal(1)\n",
+        "def total(a, b): return a\ntotal = partial(total, 1)\n\ntotal(1)\n",
+        "def total(a, b): return a\n\ndef f(total): return total(1)\n",
+        "def total(a, b): return a\n\ndef f():\n    from shop.sums import total\n    total(1)\n",
+        "if FAST:\n    def total(a, b): return a\n\ntotal(1)\n",
+        "def total(a, b): raise NotImplementedError\n\ntotal(1)\n",
+        "def total(a, b): return a\n\nwith pytest.raises(TypeError):\n    total(1)\n",
+        "from sums import *\n\ndef total(a, b): return a\n\ntotal(1)\n",
+        "class Job(Base):\n    def load(self, a): return a\n    def run(self): self.load()\n",
+        "class Job:\n    def load(self, a): return a\n    def run(self, other): other.load()\n",
+        "class Job:\n    def load(self, a): return a\n    def run(self):\n        self.load = f\n        self.load()\n",
+        "class Job:\n    def load(self): return 1\n    @classmethod\n    def run(cls, job): cls.load(job)\n",
+        "@dataclass\nclass Job:\n    a: int = 0\n\nJob(1)\n",
+        "class Job(Base):\n    def __init__(self, a): self.a = a\n\nJob()\n",
+        "class Job:\n    def __new__(cls, *args): return super().__new__(cls)\n\nJob(1)\n",
+    ],
+)
+def test_a_call_that_may_fit_a_new_definition_is_not_reported(new):
+    assert places({"jobs.py": "import os\n"}, {"jobs.py": new}) == []
+
+
+def test_a_function_that_is_only_moved_is_not_new():
+    before = {"jobs.py": "def total(a): return a\n\ntotal()\n", "sums.py": "x = 1\n"}
+    after = {"jobs.py": "from sums import total\n\ntotal()\n", "sums.py": "x = 1\ndef total(a): return a\n"}
+    assert places(before, after) == []
+
+
 @pytest.mark.parametrize(
     ("old", "use"),
     [
@@ -352,10 +415,155 @@ def test_an_import_of_a_deleted_script_is_reported():
     assert places(before, {"web/app.js": before["web/app.js"]}) == ["web/app.js:1"]
 
 
+SCRIPT_LOADS = [
+    "const prices = require('./prices');\n",
+    "const { total } = require('../web/prices.js');\n",
+    "import * as prices from './prices';\n",
+    "export * from './prices.js';\n",
+    "const late = () => import(/* webpackChunkName: 'prices' */ './prices');\n",
+    "jest.mock('./prices', () => ({ total: 1 }));\n",
+    "const path = require.resolve('./prices');\n",
+]
+
+
+@pytest.mark.parametrize("use", SCRIPT_LOADS)
+@pytest.mark.parametrize("after", [{}, {"web/costs.js": "exports.total = 1;\n"}])
+def test_a_load_of_a_script_that_is_gone_is_reported(use, after):
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": f"'use strict';\n{use}"}
+    renamed = {"web/prices.js": "web/costs.js"} if after else {}
+    assert places(before, {"web/app.js": before["web/app.js"], **after}, renamed=renamed) == ["web/app.js:2"]
+
+
+@pytest.mark.parametrize(
+    ("use", "now"),
+    [
+        ("const prices = require('./prices');\n", {"web/prices.json": "{}"}),
+        ("const prices = require('./prices');\n", {"web/prices/index.js": "exports.total = 1;\n"}),
+        ("const prices = require('./prices');\n", {"web/prices/package.json": "{}"}),
+        ("const prices = require('./prices');\n", {".gitignore": "prices.js\n"}),
+        ("const prices = require('prices');\n", {}),
+        ("const prices = require('./lib/prices');\n", {}),
+        ("const prices = loader.require('./prices');\n", {}),
+        ("// const prices = require('./prices');\n", {}),
+        ("const text = \"require('./prices')\";\n", {}),
+        ("try {\n  prices = require('./prices');\n} catch (error) {}\n", {}),
+        ("import('./prices').catch(() => null);\n", {}),
+        ("jest.mock('./prices', () => ({}), { virtual: true });\n", {}),
+    ],
+)
+def test_a_load_that_may_succeed_is_not_reported(use, now):
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": use}
+    assert places(before, {"web/app.js": use, **now}) == []
+
+
+def test_a_load_from_a_folder_of_test_data_is_not_reported():
+    before = {"web/prices.js": "exports.total = 1;\n", "test/fixtures/app.js": "require('../../web/prices');\n"}
+    assert places(before, {"test/fixtures/app.js": before["test/fixtures/app.js"]}) == []
+
+
+def test_scripts_that_move_together_are_not_reported():
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": "require('./prices');\n"}
+    after = {path.replace("web", "site"): text for path, text in before.items()}
+    assert places(before, after, renamed={path: path.replace("web", "site") for path in before}) == []
+
+
+def test_a_moved_script_that_loads_a_deleted_one_is_reported():
+    before = {"web/prices.js": "exports.total = 1;\n", "web/app.js": "require('./prices');\n"}
+    after = {"site/app.js": before["web/app.js"]}
+    assert places(before, after, renamed={"web/app.js": "site/app.js"}) == ["site/app.js:1"]
+
+
 def test_a_script_that_became_typescript_is_not_reported():
     before = {"web/prices.js": "export default 1;\n", "web/app.js": "import prices from './prices';\n"}
     after = {"web/prices.ts": before["web/prices.js"], "web/app.js": before["web/app.js"]}
     assert places(before, after) == []
+
+
+LITERAL = "function total() {}\nmodule.exports = {\n  total,\n  'sum': sum,\n};\n"
+ASSIGNED = "exports.total = function () {};\nexports.sum = sum;\n"
+
+
+def script_change(old, new, use):
+    before = {"lib/prices.js": old, "lib/app.js": use}
+    return places(before, {**before, "lib/prices.js": new})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (LITERAL, LITERAL.replace("  total,\n", "")),
+        (LITERAL, LITERAL.replace("  total,", "  totalOf,")),
+        (ASSIGNED, "exports.sum = sum;\n"),
+        (ASSIGNED.replace("exports", "module.exports"), "module.exports.sum = sum;\n"),
+        ("exports = module.exports = { total: f, sum };\n", "exports = module.exports = { f, sum };\n"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("use", "line"),
+    [
+        ("const { total } = require('./prices');\n", 1),
+        ("const {\n  sum,\n  total: t,\n} = require('../lib/prices.js');\n", 3),
+        ("const prices = require('./prices');\n\nprices.total();\n", 3),
+        ("var fs = require('fs'),\n  prices = require('./prices');\nf(prices.total);\n", 3),
+        ("const f = require('./prices').total;\n", 1),
+    ],
+)
+def test_a_removed_commonjs_name_is_reported_where_it_is_taken(old, new, use, line):
+    assert script_change(old, new, use) == [f"lib/app.js:{line}"]
+
+
+def test_a_renamed_commonjs_name_is_named():
+    before = {"lib/prices.js": LITERAL, "lib/app.js": "const { total } = require('./prices');\n"}
+    after = {**before, "lib/prices.js": LITERAL.replace("  total,", "  totalOf,")}
+    (found,) = findings(before, after)
+    assert "use `totalOf`" in found.comment
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "module.exports = { ...sums, sum };\n",
+        "module.exports = { [name]: f, sum };\n",
+        "module.exports = { sum };\nObject.assign(module.exports, sums);\n",
+        "module.exports = { sum };\nmodule.exports.total = sum;\n",
+        "module.exports = { sum, get total() { return 1; } };\n",
+        "module.exports = { sum, async total(a, b) {} };\n",
+        "module.exports = { sum, 'total': sum };\n",
+        "module.exports = require('./sums');\n",
+        "module.exports = new Prices();\n",
+        "exports.sum = sum;\nfor (const name of names) exports[name] = 1;\n",
+        "exports.sum = exports.total = sum;\n",
+        "if (old) {\n  module.exports = { sum, total };\n} else {\n  module.exports = { sum };\n}\n",
+        "register(module);\nexports.sum = sum;\n",
+        "export const sum = 1;\n",
+    ],
+)
+def test_a_commonjs_module_that_may_export_the_name_is_not_reported(new):
+    assert script_change(LITERAL, new, "const { total } = require('./prices');\n") == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "const { sum } = require('./prices'); total();\n",
+        "const { total = sum } = require('./prices');\n",
+        "const { total } = require('./other/prices');\n",
+        "const prices = require('./prices');\nif (prices.total) prices.total();\n",
+        "const prices = require('./prices');\nconst f = prices.total || sum;\n",
+        "const prices = require('./prices');\nprices.total?.();\n",
+        "const prices = require('./prices');\nprices.total = sum;\nprices.total();\n",
+        "const prices = require('./prices');\nfunction f(prices) { return prices.total; }\n",
+        "const prices = require('./prices');\nlist.map((prices) => prices.total);\n",
+        "const prices = require('./prices');\nlist.map(prices => prices.total);\n",
+        "const prices = require('./prices');\nfor (const prices of all) prices.total();\n",
+        "const prices = require('./prices')(settings);\nprices.total();\n",
+        "const prices = require('./prices');\nother.prices.total();\n",
+        "jest.mock('./prices', () => ({ total: f }));\nconst { total } = require('./prices');\n",
+        "// const { total } = require('./prices');\n",
+    ],
+)
+def test_a_use_that_may_find_its_commonjs_name_is_not_reported(use):
+    assert script_change(LITERAL, LITERAL.replace("  total,\n", ""), use) == []
 
 
 GO = {
@@ -393,6 +601,90 @@ def test_a_removed_go_function_is_reported_where_it_is_used(path, use, line):
 def test_another_go_name_is_not_reported(path, use):
     before = {**GO, path: use}
     assert places(before, {**before, "prices/prices.go": "package prices\n"}) == []
+
+
+STORE = """package shop
+
+type Store struct {
+	name, path string
+	rows map[string]struct{ a int }
+	open func(
+		path string,
+	) error
+}
+
+func (s *Store) load(a int) int { return a }
+"""
+RELOAD = "package shop\n\nfunc (s *Store) Reload() int {\n\treturn s.load(1)\n}\n"
+
+
+def method_change(use, *, old=STORE, new=None, path="shop/use.go"):
+    before = {"go.mod": "module example.com/m\n", "shop/store.go": old, path: use}
+    new = old[: old.index("func (")] if new is None else new
+    return places(before, {**before, "shop/store.go": new})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        RELOAD,
+        RELOAD.replace("s *Store", "s Store"),
+        RELOAD.replace("return s.load(1)", "return f(s.load)"),
+        "package shop\n\nfunc (s *Store) Reload() int { return\ns.load(1) }\n\ntype x int\n",
+    ],
+)
+def test_a_removed_go_method_is_reported_where_its_type_uses_it(use):
+    assert method_change(use) == ["shop/use.go:4"]
+
+
+def test_a_removed_go_method_of_a_function_type_is_reported():
+    old = "package shop\n\ntype Store func(int) int\n\nfunc (s Store) load(a int) int { return a }\n"
+    assert method_change(RELOAD, old=old) == ["shop/use.go:4"]
+
+
+def test_a_renamed_go_method_is_named():
+    before = {"shop/store.go": STORE, "shop/use.go": RELOAD}
+    (found,) = findings(before, {**before, "shop/store.go": STORE.replace("load(", "loadRow(")})
+    assert (found.place, "use `loadRow`" in found.comment) == ("shop/use.go:4", True)
+
+
+@pytest.mark.parametrize(
+    ("use", "path"),
+    [
+        (RELOAD + "\nfunc (s *Store) load(a int) int { return 0 }\n", "shop/use.go"),
+        (RELOAD.replace("*Store", "*Other"), "shop/use.go"),
+        (RELOAD.replace("return s", "s := f()\n\treturn s"), "shop/use.go"),
+        (RELOAD.replace("return s", "return s.inner"), "shop/use.go"),
+        (RELOAD.replace("return s", "// return s"), "shop/use.go"),
+        ("package shop\n\nfunc (s *Store) a() int { return 1 }\n\nfunc b(s Other) { s.load(1) }\n", "shop/use.go"),
+        (RELOAD, "shop/use_windows.go"),
+        (RELOAD, "other/use.go"),
+        (RELOAD.replace("package shop", "package shop_test"), "shop/use_test.go"),
+    ],
+)
+def test_a_use_of_another_go_method_is_not_reported(use, path):
+    assert method_change(use, path=path) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["\tBase\n", "\t*base.Store\n", '\tBase `json:"x"`\n', "\tload func(int) int\n", "\tname, load func(int) int\n"],
+)
+def test_a_go_type_that_may_have_the_member_is_not_reported(fields):
+    assert method_change(RELOAD, old=STORE.replace("\tname, path string\n", fields)) == []
+
+
+@pytest.mark.parametrize("declared", ["type Store interface {\n}", "type Store = Other", "type Store Other"])
+def test_a_go_type_whose_members_are_not_known_is_not_reported(declared):
+    old = f"package shop\n\n{declared}\n\nfunc (s *Store) load(a int) int {{ return a }}\n"
+    assert method_change(RELOAD, old=old) == []
+
+
+def test_a_go_method_that_moves_to_another_file_is_not_reported():
+    before = {"shop/store.go": STORE, "shop/use.go": RELOAD}
+    at = STORE.index("func (")
+    after = {**before, "shop/store.go": STORE[:at], "shop/rows.go": f"package shop\n\n{STORE[at:]}"}
+    assert places(before, after) == []
 
 
 def test_a_generated_file_is_not_read():

@@ -1,4 +1,7 @@
-"""Finds uses of top-level Go names that a change removes, in their package and in packages that import it."""
+"""Finds uses of Go names that a change removes.
+
+Top-level names are looked for in their package and in packages that import it, methods in the methods of their type.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from reprieve.review.critic.source_text import blank_go, line_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from reprieve.review.critic.change_set import ChangeSet
+    from reprieve.review.critic.change_set import ChangedFile, ChangeSet
 
 _GO_FILES: Final = ("*.go",)
 _NAME: Final = r"[^\W\d]\w*"
@@ -31,6 +34,14 @@ _PACKAGE: Final = re.compile(rf"^package[ \t]+({_NAME})", re.MULTILINE)
 _TOP: Final = re.compile(rf"^(func|type|var|const)[ \t]+({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)", re.MULTILINE)
 _BLOCK: Final = re.compile(r"^(?:type|var|const)[ \t]*\(([^\n]*\n(?:[^)\n][^\n]*\n|\n)*)", re.MULTILINE)
 _MEMBER: Final = re.compile(rf"^[ \t]+({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)", re.MULTILINE)
+_METHOD: Final = re.compile(
+    rf"^func[ \t]*\([ \t]*(?:({_NAME})[ \t]+)?\*?[ \t]*({_NAME})[ \t]*(?:\[[^\]\n]*\])?[ \t]*\)[ \t]*({_NAME})",
+    re.MULTILINE,
+)
+_NEXT_TOP: Final = re.compile(r"^(?:\}|func\b|type\b|var\b|const\b)", re.MULTILINE)
+_FIELDS: Final = re.compile(rf"[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]+[^\s.]")
+_MEMBERLESS: Final = re.compile(r"(?:func|map|chan|\[|u?int\d*|float\d+|string|bool|byte|rune)(?!\w)")
+"""Types that have no fields and no methods of their own."""
 _MODULE: Final = re.compile(r"^module[ \t]+\"?([^\s\"]+)", re.MULTILINE)
 _IMPORT: Final = re.compile(rf"^[ \t]*(?:import[ \t]+)?({_NAME}|\.|_)?[ \t]*\"([^\"\n]+)\"", re.MULTILINE)
 _BUILD_LINE: Final = re.compile(r"^//(?:go:build|[ \t]*\+build)\b", re.MULTILINE)
@@ -44,6 +55,8 @@ _MAX_USES: Final = 100
 _FOREIGN: Final = {"vendor", "testdata"}
 _Lost = tuple[str, str]
 """The file that defined a name, and the hint for its users."""
+_Method = tuple[str, str]
+"""The name of a type, and the name of its method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +73,8 @@ class _Package:
 
 
 def go_breaks(change: ChangeSet) -> Iterable[BrokenUse]:
-    """Yield uses of removed functions, types, variables and constants; methods and fields are not read."""
+    """Yield uses of removed functions, types, variables, constants and methods; fields are not read."""
+    yield from _broken_method_uses(change)
     for package in _packages_with_losses(change):
         yield from _uses_in_package(change, package)
         exported = {name: hint for name, hint in package.lost.items() if name[0].isupper()}
@@ -86,21 +100,21 @@ def definitions_of(text: str) -> dict[str, int]:
     return {name: line for name, line in found.items() if name not in {"_", "init", "main"}}
 
 
+def methods_of(text: str) -> dict[_Method, int]:
+    """The methods of a Go file by their type and name, each with its line."""
+    blank = blank_go(text)
+    return {(each[2], each[3]): line_at(blank, each.start()) for each in _METHOD.finditer(blank)}
+
+
 def _split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",")]
 
 
 def _packages_with_losses(change: ChangeSet) -> Iterator[_Package]:
     lost: dict[tuple[str, str], dict[str, _Lost]] = defaultdict(dict)
-    for file in change.files:
-        is_go = file.old_path.endswith(".go") and not file.is_generated and file.before is not None
-        if not is_go or _is_foreign(file.old_path) or _is_conditional(file.old_path, file.before or ""):
-            continue
-        if file.is_deleted and is_ignored(change, file.old_path):
-            continue
+    for file in _go_files(change):
         folder = posixpath.dirname(file.old_path)
-        stays = not file.is_deleted and posixpath.dirname(file.path) == folder
-        before, after = definitions_of(file.before or ""), definitions_of((file.after or "") if stays else "")
+        before, after = definitions_of(file.before or ""), definitions_of(_text_in_folder(file))
         for name in before:
             if name not in after:
                 hint = _hint(file.before or "", file.after or "", name, before, after)
@@ -112,6 +126,117 @@ def _packages_with_losses(change: ChangeSet) -> Iterator[_Package]:
         if kept and package and any(_is_in(path, folder) for path in change.tree.paths):
             hints = {name: hint for name, (_, hint) in kept.items()}
             yield _Package(folder, package, hints, {name: path for name, (path, _) in kept.items()})
+
+
+def _go_files(change: ChangeSet) -> Iterator[ChangedFile]:
+    """Yield the changed files that are built for every system, and that people wrote."""
+    for file in change.files:
+        is_go = file.old_path.endswith(".go") and not file.is_generated and file.before is not None
+        is_read = is_go and not _is_foreign(file.old_path) and not _is_conditional(file.old_path, file.before or "")
+        if is_read and not (file.is_deleted and is_ignored(change, file.old_path)):
+            yield file
+
+
+def _text_in_folder(file: ChangedFile) -> str:
+    """The new version of a file; empty where it left its folder."""
+    stays = not file.is_deleted and posixpath.dirname(file.path) == posixpath.dirname(file.old_path)
+    return (file.after or "") if stays else ""
+
+
+def _broken_method_uses(change: ChangeSet) -> Iterator[BrokenUse]:
+    left = MAX_REMOVED
+    for file in _go_files(change):
+        before, after = methods_of(file.before or ""), methods_of(_text_in_folder(file))
+        lost = [each for each in before if each not in after and each[1] != "_"][:left]
+        left -= len(lost)
+        for owner in dict.fromkeys(owner for owner, _ in lost):
+            names = [name for each, name in lost if each == owner]
+            for name, path, line in _uses_of_methods(change, file, owner, names):
+                fact = f"`{owner}.{name}` is no longer in {file.old_path}"
+                yield BrokenUse(path, line, fact, _method_hint(file, owner, name, before, after))
+
+
+def _uses_of_methods(
+    change: ChangeSet, file: ChangedFile, owner: str, names: list[str]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield the names that methods of a type use on their receiver, where the type has no such member."""
+    folder, package = posixpath.dirname(file.old_path), _package_of(file.before or "")
+    texts = _texts_with(change, folder, [owner], names)
+    defined = {name for text in texts.values() for each, name in methods_of(text) if each == owner}
+    wanted = [name for name in names if name not in defined]
+    uses = [
+        (name, path, line)
+        for path, text in texts.items()
+        if _package_of(text) == package and not _is_conditional(path, text)
+        for name, line in _uses_on_receiver(text, owner, wanted)
+    ]
+    fields = _fields_in(_texts_with(change, folder, [owner]).values(), owner) if uses else None
+    if fields is not None:
+        yield from (use for use in uses if use[0] not in fields)
+
+
+def _texts_with(change: ChangeSet, folder: str, *words: list[str]) -> dict[str, str]:
+    """The Go files of a folder that contain a word of each list; empty where there are too many."""
+    found = set.intersection(*(set(change.tree.containing(each, _GO_FILES)) for each in words))
+    paths = sorted(path for path in found if _is_in(path, folder))
+    return {} if len(paths) > MAX_CANDIDATES else {path: text_of(change, path) for path in paths}
+
+
+def _fields_in(texts: Iterable[str], owner: str) -> set[str] | None:
+    """The fields of a type; None where they are not known, and where an embedded type may have members."""
+    declared = re.compile(
+        rf"^(?:type[ \t]+{owner}(?:\[[^\]\n]+\])?(?!\w)[ \t]*"
+        rf"|[ \t]+{owner}(?:\[[^\]\n]+\])?[ \t]+(?=struct\b))",
+        re.MULTILINE,
+    )
+    found = [(blank, each.end()) for blank in map(blank_go, texts) for each in declared.finditer(blank)]
+    if len(found) != 1:
+        return None
+    blank, start = found[0]
+    return set() if _MEMBERLESS.match(blank, start) else _fields_of(blank, start)
+
+
+def _fields_of(blank: str, start: int) -> set[str] | None:
+    """The fields of a struct; None for another type, and for a struct that embeds a type."""
+    opening = re.compile(r"struct[ \t]*\{").match(blank, start)
+    if opening is None:
+        return None
+    fields: set[str] = set()
+    depth = 1
+    for line in re.finditer(r"[^\n;]+", blank[opening.end() :]):
+        text = line[0].partition("}")[0] if depth == 1 else ""
+        found = _FIELDS.match(text)
+        if found:
+            fields.update(_split(found[1]))
+        elif text.strip():
+            return None
+        depth += sum(line[0].count(sign) for sign in "({") - sum(line[0].count(sign) for sign in ")}")
+        if depth <= 0:
+            return fields
+    return None
+
+
+def _method_hint(
+    file: ChangedFile, owner: str, name: str, before: Mapping[_Method, int], after: Mapping[_Method, int]
+) -> str:
+    old, new = ({key[1]: line for key, line in each.items() if key[0] == owner} for each in (before, after))
+    return _hint(file.before or "", file.after or "", name, old, new)
+
+
+def _uses_on_receiver(text: str, owner: str, names: list[str]) -> Iterator[tuple[str, int]]:
+    """Yield names that methods of a type use on their receiver."""
+    blank = blank_go(text)
+    for method in _METHOD.finditer(blank) if names else ():
+        receiver = method[1]
+        if method[2] != owner or receiver in {None, "_"}:
+            continue
+        end = _NEXT_TOP.search(blank, method.end())
+        body = blank[method.end() : end.start() if end else len(blank)]
+        if _binds_locally(body, receiver):
+            continue
+        for name in names:
+            uses = re.finditer(rf"(?<![\w.)\]]){receiver}\.{name}(?!\w)", body)
+            yield from ((name, line_at(blank, method.end() + use.start())) for use in islice(uses, _MAX_USES))
 
 
 def _hint(before: str, after: str, name: str, old: Mapping[str, int], new: Mapping[str, int]) -> str:

@@ -1,12 +1,13 @@
-"""Finds imports of JavaScript and TypeScript exports that a change removes.
+"""Finds imports of JavaScript and TypeScript exports and files that a change removes.
 
-Only imports from a relative path are read. A name that a build could provide is not reported.
+Only relative paths are read. A name that a build could provide is not reported.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from reprieve.review.critic.broken_uses import (
     text_of,
 )
 from reprieve.review.critic.source_text import blank_javascript, line_at
+from reprieve.review.diffs import is_generated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,9 +50,21 @@ _IMPORT: Final = re.compile(
     re.MULTILINE,
 )
 _FROM: Final = re.compile(
-    r"^[ \t]*(?:import|export)\b[^'\"`;=(){}\n]*(?:\{[^{}]*\}[^'\"`;=(){}\n]*)?(['\"])(\.{1,2}/[^'\"\n]*)\1",
+    r"^[ \t]*(?:import|export)\b[^'\"`;=(){}\n]*(?:\{[^{}]*\}[^'\"`;=(){}\n]*)?(['\"])(\.{1,2}(?:/[^'\"\n]*)?)\1",
     re.MULTILINE,
 )
+_LOAD_CALL: Final = re.compile(
+    r"(?<![\w$.])(?:require(?:\.resolve)?|import"
+    r"|((?:jest|vi)\.(?:mock|doMock|unmock|requireActual|requireMock|importActual|importMock)))"
+    r"[ \t]*(?:<[^<>()\n]{0,200}>)?[ \t]*\("
+)
+_PATH_ARGUMENT: Final = re.compile(r"\s*(?:/\*(?:[^*]|\*(?!/)){0,500}\*/\s*){0,3}(['\"])(\.{1,2}(?:/[^'\"\n]*)?)\1")
+_TOLERATED: Final = re.compile(r"\s*\)\s*\.\s*catch\b")
+_MOCKED_LENGTH: Final = 1000
+"""Characters after the path of a mock in which `virtual: true` is looked for."""
+_DATA_FOLDERS: Final = {"node_modules", "fixtures", "__fixtures__", "testdata"}
+"""Folders with files that a program reads but may not run."""
+_KEYWORD: Final = re.compile(r"[ \t]*(?:import|export)\b")
 _LISTED: Final = re.compile(rf"(?:type\s+)?({_NAME})(?:\s+as\s+({_NAME}))?")
 _DYNAMIC: Final = re.compile(
     r"export\s*\*|\bmodule\s*\.\s*exports\b|\bexports\s*[.\[]|^export\s*=",
@@ -62,13 +76,10 @@ _DYNAMIC: Final = re.compile(
 def javascript_breaks(change: ChangeSet) -> Iterable[BrokenUse]:
     """Yield the imports of exports and files that the change removes."""
     for file, names in _removed_exports(change):
-        for path in _candidates(change, file, names):
+        for path in candidates(change, file, names):
             text = text_of(change, path)
             yield from _broken_imports(change, path, text, file, names)
-    for file in _removed_files(change):
-        for path in _candidates(change, file, {}):
-            text = text_of(change, path)
-            yield from _imports_of_file(change, path, text, file)
+    yield from _loads_of_removed_files(change)
 
 
 def exports_of(text: str) -> dict[str, int]:
@@ -84,7 +95,7 @@ def exports_of(text: str) -> dict[str, int]:
 
 def _removed_exports(change: ChangeSet) -> Iterator[tuple[ChangedFile, dict[str, str]]]:
     left = MAX_REMOVED
-    for file in _source_files(change):
+    for file in source_files(change):
         if file.before is None or file.after is None or file.old_path != file.path:
             continue
         if _DYNAMIC.search(file.after):
@@ -93,7 +104,7 @@ def _removed_exports(change: ChangeSet) -> Iterator[tuple[ChangedFile, dict[str,
         lost = [name for name in before if name not in after and not _may_export(file.after, name)][:left]
         left -= len(lost)
         if lost:
-            yield file, {name: _hint(file, name, before, after) for name in lost}
+            yield file, {name: rename_or_keep(file, name, before, after) for name in lost}
 
 
 def _may_export(text: str, name: str) -> bool:
@@ -105,7 +116,7 @@ def _may_export(text: str, name: str) -> bool:
     return bool(exporting) or listed
 
 
-def _hint(file: ChangedFile, name: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
+def rename_or_keep(file: ChangedFile, name: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
     """Name the one new export whose line is the old one's but for the name."""
     old_lines, new_lines = (file.before or "").split("\n"), (file.after or "").split("\n")
     wanted = old_lines[before[name] - 1].replace(name, "")
@@ -117,7 +128,7 @@ def _hint(file: ChangedFile, name: str, before: Mapping[str, int], after: Mappin
 def _removed_files(change: ChangeSet) -> Iterator[ChangedFile]:
     files = [
         file
-        for file in _source_files(change)
+        for file in source_files(change)
         if file.old_path
         and (file.is_deleted or file.old_path != file.path)
         and file.old_path not in change.tree.paths
@@ -126,21 +137,30 @@ def _removed_files(change: ChangeSet) -> Iterator[ChangedFile]:
     yield from files[:MAX_REMOVED]
 
 
-def _source_files(change: ChangeSet) -> Iterator[ChangedFile]:
+def source_files(change: ChangeSet) -> Iterator[ChangedFile]:
+    """Yield the changed scripts that people wrote."""
     yield from (file for file in change.files if file.old_path.endswith(SUFFIXES) and not file.is_generated)
 
 
-def _candidates(change: ChangeSet, file: ChangedFile, names: Mapping[str, str]) -> list[str]:
+def candidates(change: ChangeSet, file: ChangedFile, names: Mapping[str, str]) -> list[str]:
     """The files that contain a name and the last part of the path that they would import."""
-    stem = _stem(file.old_path)
-    word = posixpath.basename(posixpath.dirname(stem) if posixpath.basename(stem) == "index" else stem)
-    found = set(change.tree.containing([word], _PATTERNS)) if word else set()
-    folder = posixpath.dirname(file.old_path)
-    near = (path for path in change.tree.paths if posixpath.dirname(path) == folder)
-    found |= {path for path in near if path.endswith(SUFFIXES)}
-    if names:
-        found &= set(change.tree.containing(sorted(names), _PATTERNS))
-    return sorted(found - {file.path})[:MAX_CANDIDATES]
+    near, far = _loaders(change, [file.old_path])
+    found = (near | far) & set(change.tree.containing(sorted(names), _PATTERNS))
+    return [path for path in sorted(found - {file.path}) if not _is_data(path)][:MAX_CANDIDATES]
+
+
+def _loaders(change: ChangeSet, loaded: Iterable[str]) -> tuple[set[str], set[str]]:
+    """The files in the folders of loaded files, and other files that contain the last part of their paths."""
+    stems = [_stem(path) for path in loaded]
+    words = {posixpath.basename(posixpath.dirname(each) if _is_index(each) else each) for each in stems} - {""}
+    folders = {posixpath.dirname(each) for each in stems}
+    near = {path for path in change.tree.paths if posixpath.dirname(path) in folders and path.endswith(SUFFIXES)}
+    far = set(change.tree.containing(sorted(words), _PATTERNS)) - near if words else set()
+    return near, far
+
+
+def _is_index(stem: str) -> bool:
+    return posixpath.basename(stem) == "index"
 
 
 def _broken_imports(
@@ -158,20 +178,72 @@ def _broken_imports(
                 yield BrokenUse(path, line_at(text, entry.start(1)), fact, names[name])
 
 
-def _imports_of_file(change: ChangeSet, path: str, text: str, file: ChangedFile) -> Iterator[BrokenUse]:
-    blank = blank_javascript(text)
-    hint = KEEP if file.is_deleted else moved_hint(file.path)
-    verb = "removed" if file.is_deleted else "moved"
+def _loads_of_removed_files(change: ChangeSet) -> Iterator[BrokenUse]:
+    removed = {file.old_path: file for file in _removed_files(change)}
+    near, far = _loaders(change, removed) if removed else (set(), set())
+    paths = [path for path in (*sorted(near), *sorted(far)) if not _is_data(path)]
+    for path in paths[:MAX_CANDIDATES]:
+        changed = change.by_path.get(path)
+        users = {path, changed.old_path or path} if changed else {path}
+        text = text_of(change, path)
+        for load in loads_of(text, blank_javascript(text)):
+            targets = (resolve(change.base.paths, user, load.target) for user in users)
+            file = next((removed[target] for target in targets if target in removed), None)
+            if file is None or load.is_optional or _exists(change, path, load.target):
+                continue
+            verb, hint = ("removed", KEEP) if file.is_deleted else ("moved", moved_hint(file.path))
+            yield BrokenUse(path, load.line, f"the module {file.old_path} was {verb}", hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A place where a file loads another one by a relative path."""
+
+    target: str
+    """The path as the file has it."""
+    line: int
+    is_optional: bool = False
+    """Whether the file expects that the load can fail."""
+    is_mock: bool = False
+    """Whether a test replaces the module."""
+
+
+def loads_of(text: str, blank: str) -> Iterator[Load]:
+    """Yield the imports, re-exports and calls of `require`, `import` and `jest.mock` with a relative path."""
     for each in islice(_FROM.finditer(text), _MAX_IMPORTS):
-        target = each[2]
-        was_found = resolve(change.base.paths, path, target) == file.old_path
-        if was_found and not _exists(change, path, target) and _is_code(blank, each):
-            line = line_at(text, each.start(2))
-            yield BrokenUse(path, line, f"the module {file.old_path} was {verb}", hint)
+        if _is_code(blank, each):
+            yield Load(each[2], line_at(text, each.start(2)))
+    tried = _tried_ranges(blank)
+    for call in islice(_LOAD_CALL.finditer(blank), _MAX_IMPORTS):
+        found = _PATH_ARGUMENT.match(text, call.end())
+        if found is None:
+            continue
+        is_tried = any(start < call.start() < end for start, end in tried)
+        is_virtual = call[1] is not None and "virtual" in blank[found.end() : found.end() + _MOCKED_LENGTH]
+        is_optional = is_tried or is_virtual or _TOLERATED.match(blank, found.end()) is not None
+        yield Load(found[2], line_at(text, found.start(2)), is_optional, call[1] is not None)
+
+
+def _tried_ranges(blank: str) -> list[tuple[int, int]]:
+    """Where the blocks of `try` begin and end."""
+    found: list[tuple[int, int]] = []
+    opened: list[int | None] = []
+    for brace in re.finditer(r"[{}]", blank):
+        at = brace.start()
+        if brace[0] == "{":
+            is_try = re.search(r"(?<![\w$.])try\s*$", blank[max(0, at - 20) : at])
+            opened.append(at if is_try else None)
+        elif opened and (start := opened.pop()) is not None:
+            found.append((start, at))
+    return found[:_MAX_IMPORTS]
+
+
+def _is_data(path: str) -> bool:
+    return not _DATA_FOLDERS.isdisjoint(path.split("/")) or is_generated(path)
 
 
 def _is_code(blank: str, found: re.Match[str]) -> bool:
-    return blank[found.start() :].lstrip(" \t")[:6] in {"import", "export"}
+    return _KEYWORD.match(blank, found.start()) is not None
 
 
 def resolve(paths: frozenset[str], user: str, target: str) -> str | None:
@@ -182,7 +254,12 @@ def resolve(paths: frozenset[str], user: str, target: str) -> str | None:
 
 def _exists(change: ChangeSet, user: str, target: str) -> bool:
     every = (*SUFFIXES, *_OTHER_SOURCES)
-    return any(path in change.tree.paths for path in _possible(user, target, every))
+    return any(path in change.tree.paths for path in (*_possible(user, target, every), _manifest(user, target)))
+
+
+def _manifest(user: str, target: str) -> str:
+    """The package.json that can name the module of a folder."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(user), target, "package.json"))
 
 
 def _possible(user: str, target: str, suffixes: tuple[str, ...]) -> list[str]:

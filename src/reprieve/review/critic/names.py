@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from reprieve.review.critic.commonjs_names import commonjs_breaks
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.go_names import go_breaks
 from reprieve.review.critic.javascript_names import SUFFIXES as JAVASCRIPT_SUFFIXES
@@ -23,15 +24,15 @@ REMOVED_NAME: Final = CriticRule(
     id="removed-name",
     severity=Severity.HIGH,
     suffixes=(".py", ".go", *JAVASCRIPT_SUFFIXES),
-    finds="a function, class, constant or module that the change removes while other code still uses it",
+    finds="a function, method, class, constant or module that the change removes while other code still uses it",
     advice="{fact}, so this use breaks: {hint}.",
 )
 CHANGED_SIGNATURE: Final = CriticRule(
     id="changed-signature",
     severity=Severity.HIGH,
     suffixes=(".py",),
-    finds="a call of a Python function, method or class whose parameters the change edits so that it fails",
-    advice="`{callee}` of {place} has new parameters, so this call raises TypeError: {reason}.",
+    finds="a call that fails because the change edits or adds the Python function, method or class that it calls",
+    advice="`{callee}` of {place} {fact}, so this call raises TypeError: {reason}.",
 )
 
 
@@ -39,7 +40,7 @@ def _find_removed_names(change: ChangeSet) -> Iterable[Finding]:
     with ParserChild() as child:
         for use in removed_uses(PythonTree(change, child)):
             yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
-    for use in (*javascript_breaks(change), *go_breaks(change)):
+    for use in (*javascript_breaks(change), *commonjs_breaks(change), *go_breaks(change)):
         yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
 
 
@@ -51,6 +52,7 @@ def _find_changed_signatures(change: ChangeSet) -> Iterable[Finding]:
                 call.line,
                 callee=call.callee,
                 place=call.place,
+                fact=call.fact,
                 reason=call.reason,
             )
 

@@ -61,6 +61,13 @@ class PythonTree:
             if file.old_path.endswith(".py") and not file.is_generated and parsed and _is_read(parsed.before):
                 yield file, parsed.before or {}
 
+    def new_modules(self) -> Iterable[tuple[str, Module]]:
+        """Yield the path and the new version of each changed or added Python file that people wrote."""
+        for file in self.change.files:
+            parsed = self.change.parsed.get(file.path)
+            if file.path.endswith(".py") and not file.is_generated and parsed and _is_read(parsed.after):
+                yield file.path, parsed.after or {}
+
     def module(self, path: str) -> Module | None:
         """The new version of a module; None where it is missing, or was not parsed."""
         if path not in self._modules:
@@ -346,7 +353,7 @@ def _own_uses(path: str, module: Module, removed: _Removed, inherited: set[str])
         names = dotted.split(".")
         is_top = kind == "own" and names[0] in removed.own
         name = names[0] if is_top else ".".join(names[:2])
-        is_lost = is_top or (kind in {"own", "self"} and name in members)
+        is_lost = is_top or (kind in {"own", "self", "cls"} and name in members)
         if is_lost and not is_guarded and names[-1] not in module["asked"]:
             yield BrokenUse(path, line, _fact(removed, name), removed.names[name])
 

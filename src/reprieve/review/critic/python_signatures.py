@@ -1,4 +1,4 @@
-"""Finds calls of Python functions, methods and classes that no longer fit parameters that a change edits."""
+"""Finds calls of Python functions, methods and classes that do not fit parameters that a change edits or adds."""
 
 from __future__ import annotations
 
@@ -26,29 +26,37 @@ class BrokenCall:
     line: int
     callee: str
     place: str
+    fact: str
+    """A clause that says what the change did to the callee."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """A callable whose parameters a change edits."""
+    """A callable that a change adds, or whose parameters it edits."""
 
     path: str
     name: str
     """`function`, `Class` or `Class.method`."""
-    before: Sequence[Sequence[Any]]
+    before: Sequence[Sequence[Any]] | None
+    """The old parameters; None for a callable that is new."""
     after: Sequence[Sequence[Any]]
     binding: str = "static"
     """What the first parameter takes: nothing, the `class`, or the `instance`."""
 
 
 def broken_calls(tree: PythonTree) -> Iterable[BrokenCall]:
-    """Yield the calls that fitted the old parameters and do not fit the new ones."""
-    changed = list(_find_changed(tree))[:_MAX_SIGNATURES]
+    """Yield the calls that fitted the old parameters and do not fit the new ones.
+
+    Calls of new callables are looked for in the changed files alone.
+    """
+    edited = list(_find_changed(tree))[:_MAX_SIGNATURES]
+    changed = [*edited, *_find_new(tree)]
     by_place = {(each.path, each.name): each for each in changed}
     last_names = {each.name.rpartition(".")[2] for each in changed}
-    paths = {each.path for each in changed}
-    for path in tree.candidates(last_names, paths, with_reexports=True):
+    names, paths = {each.name.rpartition(".")[2] for each in edited}, {each.path for each in edited}
+    users = [*tree.candidates(names, paths, with_reexports=True), *(path for path, _ in tree.new_modules())]
+    for path in dict.fromkeys(users):
         module = tree.module(path)
         for kind, dotted, line, is_guarded, call in () if module is None else module["uses"]:
             if call is None or is_guarded or dotted.rpartition(".")[2] not in last_names:
@@ -56,11 +64,12 @@ def broken_calls(tree: PythonTree) -> Iterable[BrokenCall]:
             place = _called(tree, path, kind, dotted)
             each = by_place.get(place) if place else None
             if each and (reason := _why_broken(each, call, is_through_instance=kind == "self")):
-                yield BrokenCall(path, line, each.name, each.path, reason)
+                fact = "is new" if each.before is None else "has new parameters"
+                yield BrokenCall(path, line, each.name, each.path, fact, reason)
 
 
 def _called(tree: PythonTree, path: str, kind: str, dotted: str) -> tuple[str, str] | None:
-    if kind in {"own", "self"}:
+    if kind in {"own", "self", "cls"}:
         return path, dotted
     origin = tree.origin(path, dotted) if kind == "imported" else None
     return None if origin is None else (origin[0], ".".join(origin[1]))
@@ -79,6 +88,50 @@ def _find_changed(tree: PythonTree) -> Iterable[_Changed]:
                 yield from _edited_function(file.path, name, old, new)
             elif new["kind"] == "class":
                 yield from _edited_class(file.path, name, old, new, set(after["assigned"]))
+
+
+def _find_new(tree: PythonTree) -> Iterator[_Changed]:
+    """Yield the functions, methods and constructors that the change adds; those that it only moves are left out."""
+    known: dict[str, set[str]] = {}
+    moved: set[tuple[str, str]] = set()
+    for file, before in tree.changed_modules():
+        after = {each.name for each in _callables(file.path, tree.module(file.path) or {"definitions": {}})}
+        old = list(_callables(file.path, before))
+        known[file.path] = {each.name for each in old}
+        moved.update(_moved_key(each) for each in old if each.name not in after)
+    for path, module in tree.new_modules():
+        if module["is_dynamic"]:
+            continue
+        for each in _callables(path, module):
+            last_name = each.name.rpartition(".")[2]
+            is_known = each.name in known.get(path, ()) or _moved_key(each) in moved
+            if not is_known and not last_name.startswith("__") and last_name not in module["assigned"]:
+                yield each
+
+
+def _callables(path: str, module: Definition) -> Iterator[_Changed]:
+    """Yield the functions, methods and constructors that nothing else can replace."""
+    for name, each in module["definitions"].items():
+        if each["kind"] == "function" and each["is_alone"] and each["is_plain"] and not each["is_stub"]:
+            yield _Changed(path, name, None, each["parameters"])
+        if each["kind"] != "class" or not _is_closed(each):
+            continue
+        for method, found in each["methods"].items():
+            if found["is_plain"] and not found["is_stub"]:
+                yield _Changed(path, f"{name}.{method}", None, found["parameters"], found["binding"])
+        if parameters := _constructor(each):
+            yield _Changed(path, name, None, parameters, "constructor")
+
+
+def _moved_key(callable_: _Changed) -> tuple[str, str]:
+    """What a function keeps that a change only moves."""
+    return callable_.name.rpartition(".")[2], repr(callable_.after)
+
+
+def _is_closed(definition: Definition) -> bool:
+    """Whether no base, decorator or other statement can provide or replace members of a class."""
+    is_closed = definition["is_alone"] and definition["is_plain"] and not definition["is_open"]
+    return is_closed and all(base == "object" for base in definition["bases"])
 
 
 def _edited_function(
@@ -124,12 +177,16 @@ def _constructor(definition: Definition) -> Sequence[Sequence[Any]] | None:
 
 
 def _why_broken(changed: _Changed, call: Sequence[Any], *, is_through_instance: bool) -> str:
-    """Why a call fits the old parameters only; empty where it fits both or neither."""
+    """Why a call does not fit; empty where it fits, or where it did not fit the old parameters either."""
     always_bound = changed.binding in {"constructor", "class"}
     is_bound = always_bound or (changed.binding == "instance" and is_through_instance)
-    before, after = (_without_first(each) if is_bound else each for each in (changed.before, changed.after))
-    if before is None or after is None or misfit(before, call):
+    after = _without_first(changed.after) if is_bound else changed.after
+    if after is None:
         return ""
+    if changed.before is not None:
+        before = _without_first(changed.before) if is_bound else changed.before
+        if before is None or misfit(before, call):
+            return ""
     return misfit(after, call)
 
 

@@ -25,6 +25,7 @@ It returns `{"error": [line, message]}` for a text that does not parse, else an 
         kind        "imported": the path begins with a module, or with dots as in a relative import
                     "own": the path begins with a name of this module, which may be missing
                     "self": the path begins with the top-level class whose method uses `self.name`
+                    "cls": the same for `cls.name`
                     "string": as "imported", in a call of `patch`
         call        [number of positional arguments, [keywords]]; null without a call, and with `*` or `**`
     asked        names in `hasattr` and `getattr`

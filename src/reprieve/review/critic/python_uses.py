@@ -199,7 +199,7 @@ class UseReader:
             return  # a string names an attribute of an imported module only
         if scope is not None and scope.self_name == chain[0] and len(chain) > 1:
             dotted = ".".join([scope.class_name, *chain[1:]])
-            self.uses.append(["self", dotted, line, place.is_guarded, call])
+            self.uses.append([chain[0], dotted, line, place.is_guarded, call])
             return
         if scope is not None and (target := scope.names[chain[0]]) is not None:
             dotted = ".".join([target, *chain[1:]])
