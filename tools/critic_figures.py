@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reprieve.errors import ReprieveError
 from reprieve.review.changes import change_of, repository_at
 from reprieve.review.critic.critic import FactsCritic
+from reprieve.review.critic.ruff import find_ruff
 from reprieve.review.diffs import Limits
 from reprieve.review.fetching import Concern, Fetcher
 from reprieve.review.git import Git
@@ -206,7 +207,7 @@ def _decoys(rows: list[dict[str, Any]], number: int, chance: random.Random) -> l
 
 def _noise(repository: Path, commit: str, path: str, lines: set[int]) -> list[tuple[int, str, str]]:
     text = _git(repository, "show", f"{commit}:{path}")
-    command = ["ruff", "check", "--isolated", "--no-cache", "--output-format", "json", "--select", ",".join(_NOISE)]
+    command = [find_ruff() or "ruff", "check", "--isolated", "--no-cache", "--output-format", "json", "--select", ",".join(_NOISE)]
     done = subprocess.run(
         [*command, "--stdin-filename", "x.py", "-"], input=text, capture_output=True, text=True, check=False
     )

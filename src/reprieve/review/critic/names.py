@@ -36,28 +36,19 @@ CHANGED_SIGNATURE: Final = CriticRule(
 )
 
 
-def _find_removed_names(change: ChangeSet) -> Iterable[Finding]:
+def find_broken_uses(change: ChangeSet) -> Iterable[Finding]:
+    """Uses of removed names in every language, and calls that fit no longer; Python files are parsed once for both."""
     with ParserChild() as child:
-        for use in removed_uses(PythonTree(change, child)):
+        tree = PythonTree(change, child)
+        uses = [*removed_uses(tree), *javascript_breaks(change), *commonjs_breaks(change), *go_breaks(change)]
+        for use in uses:
             yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
-    for use in (*javascript_breaks(change), *commonjs_breaks(change), *go_breaks(change)):
-        yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
-
-
-def _find_changed_signatures(change: ChangeSet) -> Iterable[Finding]:
-    with ParserChild() as child:
-        for call in broken_calls(PythonTree(change, child)):
+        for call in broken_calls(tree):
             yield CHANGED_SIGNATURE.at(
-                call.path,
-                call.line,
-                callee=call.callee,
-                place=call.place,
-                fact=call.fact,
-                reason=call.reason,
+                call.path, call.line, callee=call.callee, place=call.place, fact=call.fact, reason=call.reason
             )
 
 
 CHECKS: Final[tuple[CriticCheck, ...]] = (
-    CriticCheck(rules=(REMOVED_NAME,), run=_find_removed_names, needs_tree=True),
-    CriticCheck(rules=(CHANGED_SIGNATURE,), run=_find_changed_signatures, needs_tree=True),
+    CriticCheck(rules=(REMOVED_NAME, CHANGED_SIGNATURE), run=find_broken_uses, needs_tree=True),
 )
