@@ -44,7 +44,7 @@ MAX_FINDINGS: Final = 100
 MAX_COMMITS: Final = 1_000
 _CONTEXT: Final = 6
 _SLOW: Final = 5.0
-_NEAR_LINES: Final = 5
+_NEAR_LINES: Final = 10
 _NOISE: Final = {
     "S101": "Use of assert detected: asserts are removed when compiling to optimised byte code.",
     "PLR2004": "Magic value used in a comparison: consider a constant.",

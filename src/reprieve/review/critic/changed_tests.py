@@ -236,7 +236,7 @@ class _Skip:
     suffixes: tuple[str, ...]
     pattern: re.Pattern[str]
     """Matched at the beginning of a line; its first group is shown."""
-    named: Literal["below", "here", "above"] = "below"
+    named: Literal["below", "here", "above", "before"] = "below"
     """Where the name of the test stands, seen from the line that skips it."""
 
 
@@ -250,6 +250,13 @@ _SKIPS: Final = (
         _JAVASCRIPT,
         re.compile(r"\s*((?:it|test|describe|context|suite)\.skip|xit|xdescribe|xtest)\(\s*[\"'`]"),
         named="here",
+    ),
+    _Skip(
+        _JAVASCRIPT,
+        re.compile(
+            r"\s*(?:await\s)?\s*(?:it|test|describe)\(\s*[\"'`].{1,200}[\"'`]\s*,\s*\{[^{}]{0,100}\b(skip)\s*:(?!\s*false)"
+        ),
+        named="before",
     ),
     _Skip((".java", ".kt"), re.compile(r"\s*(@(?:Disabled|Ignore))\b")),
     _Skip((".rb",), re.compile(r"\s*(xit|xdescribe|xcontext|xspecify)\s*\(?\s*[\"']"), named="here"),
@@ -304,15 +311,18 @@ def _skips_in(file: ChangedFile) -> list[tuple[int, str]]:
     return [
         (number, match[1])
         for number, line, way, match in found[: 2 * _MAX_SKIPS]
-        if (name := _test_name(way, new, number, line[match.end(1) :])) and _ran_before(old, name, way)
+        if (name := _test_name(way, new, number, line, match)) and _ran_before(old, name, way)
     ]
 
 
-def _test_name(way: _Skip, lines: list[str], number: int, rest: str) -> str:
+def _test_name(way: _Skip, lines: list[str], number: int, line: str, match: re.Match[str]) -> str:
     """The name of the test that a line skips; empty where it is not known."""
     match way.named:
         case "here":
-            found = _TITLE.match(rest)
+            found = _TITLE.match(line[match.end(1) :])
+            return found[1] if found else ""
+        case "before":
+            found = _TITLE.search(line[: match.start(1)], line.find("("))
             return found[1] if found else ""
         case "above":
             found = _GO_TEST.match(lines[number - 2][:MAX_LINE]) if number > 1 else None

@@ -28,7 +28,8 @@ NO_TIMEOUT: Final = CriticRule(
     id="no-timeout",
     severity=Severity.MEDIUM,
     suffixes=(*_PYTHON, ".go"),
-    finds="a network call that waits for its answer without limit",
+    finds="a network call without a timeout: requests, urllib, http.client, sockets, mail and FTP in Python, `http.Client` in Go; "
+    "a timeout that the change removes",
     advice="Without a timeout this call never returns when the other side does not answer: set one.",
 )
 NOT_VERIFIED: Final = CriticRule(
@@ -42,7 +43,7 @@ SWALLOWED: Final = CriticRule(
     id="swallowed-exception",
     severity=Severity.MEDIUM,
     suffixes=(*_PYTHON, *_BRACES, ".rb", ".go"),
-    finds="an error that is caught and dropped",
+    finds="an error that is caught and dropped: a broad `except` that does nothing, an empty `catch`, an ignored `err` of Go",
     advice="Every error vanishes here, mistakes in the code included, and the program goes on: "
     "catch the expected error only, or log it.",
 )
@@ -57,14 +58,14 @@ NO_BACKOFF: Final = CriticRule(
     id="retry-without-backoff",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a retry that repeats at once",
+    finds="a loop around `try`, or a retry library, that repeats a failed call at once",
     advice="The retry repeats at once and loads a service that already fails: wait between attempts.",
 )
 NO_LIMIT: Final = CriticRule(
     id="retry-without-limit",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a retry that never gives up",
+    finds="a loop around `try`, or a retry library, that repeats a failed call without end",
     advice="The retry never gives up, so a permanent failure hangs here unseen: limit the attempts.",
 )
 NOT_IDEMPOTENT: Final = CriticRule(
@@ -74,6 +75,27 @@ NOT_IDEMPOTENT: Final = CriticRule(
     finds="a retry that repeats a POST or PATCH request without an idempotency key",
     advice="The first request may have worked although its answer was lost, so the retry can do it twice: "
     "send an idempotency key with the request.",
+)
+LOST_TASK: Final = CriticRule(
+    id="lost-task",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="a task whose result is dropped",
+    advice="Nothing holds the task, so it can disappear before it ends, and its error with it: keep a reference.",
+)
+STRIP_OF_WORDS: Final = CriticRule(
+    id="strip-of-words",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="`strip` with a word in place of a set of characters",
+    advice="`strip` removes any of these characters, not the word: use `removeprefix` or `removesuffix`.",
+)
+NOT_AWAITED: Final = CriticRule(
+    id="call-not-awaited",
+    severity=Severity.HIGH,
+    suffixes=_PYTHON,
+    finds="a coroutine that is not awaited, and a call that loses its `await`",
+    advice="The call was awaited before this change and is not any more, so it may never run: await it.",
 )
 MISSING_RAISE: Final = CriticRule(
     id="missing-raise",
@@ -102,6 +124,8 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
         NOT_IDEMPOTENT,
         IGNORED_RESULT,
         MISSING_RAISE,
+        LOST_TASK,
+        STRIP_OF_WORDS,
     )
 }
 
@@ -162,6 +186,21 @@ def _is_explained(rule: str, lines: Sequence[str]) -> bool:
     return any(not _MARK.match(each) and len(each.split()) >= _MIN_WORDS for each in comments)
 
 
+def check_lost_awaits(change: ChangeSet) -> Iterator[Finding]:
+    """Calls that stand alone, and were awaited before the change."""
+    for file in change.files:
+        if file.suffix not in _PYTHON or file.is_generated:
+            continue
+        awaited = {
+            line.strip().removeprefix("await ") for line in file.removed.values() if line.strip().startswith("await ")
+        }
+        added = {line.strip() for line in file.added.values()}
+        for number, line in file.added.items():
+            text = line.strip()
+            if text in awaited and f"await {text}" not in added and text.endswith(("(", ")")):
+                yield NOT_AWAITED.at(file.path, number)
+
+
 # Other languages, by their lines
 
 _ANY_FILE: Final = tuple(
@@ -217,7 +256,9 @@ _CATCH: Final = re.compile(r"(?:^|[\s}])catch\s*(?:\([^(){}]{0,200}\)\s*)?\{\s*(
 _RESCUE: Final = re.compile(
     r"^\s*rescue(?:\s+(?:StandardError|Exception))?(?:\s*=>\s*\w+)?\s*(?:;\s*(?:nil|end)\b.*)?$"
 )
-_GO_IGNORED: Final = re.compile(r"^\s*_\s*=\s*err\s*$")
+_GO_IGNORED: Final = re.compile(
+    r"^\s*_\s*=\s*(?:err|(?:os|ioutil)\.(?:WriteFile|Rename|Mkdir|MkdirAll|Chmod|Symlink|Truncate)\(.*|json\.Unmarshal\(.*)\s*$"
+)
 _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
 
@@ -240,19 +281,25 @@ def check_dropped_errors(change: ChangeSet) -> Iterator[Finding]:
 
 _GO_TEST: Final = re.compile(r"^\s*(?:\}\s*else\s+)?if\s.{0,200}\berr\s*!=\s*nil\s*\{\s*$")
 _GO_IGNORES: Final = re.compile(r"^\s*(?:continue|break|return|return nil)\s*$")
-_GO_HANDLES: Final = re.compile(r"\b(?:return|panic|log\w*|Errorf?|Warn\w*|Fatal\w*)\b.{0,300}\berr\b")
+_CATCH_OPENS: Final = re.compile(r"^.{0,200}\bcatch\s*(?:\([^(){}]{0,200}\)\s*)?\{\s*$")
+_COMMENT_ALONE: Final = re.compile(r"^\s*(?://.*|/\*.*\*/)\s*$")
+_HANDLES: Final = re.compile(
+    r"\b(?:return|panic|log\w*|Errorf?|Warn\w*|Fatal\w*|throw|reject|error|warn)\b.{0,300}\b(?:e|ex|err|error|exc|exception)\b"
+)
 
 
-def check_go_errors(change: ChangeSet) -> Iterator[Finding]:
-    """Handlers of Go that returned or logged an error and now leave it out."""
+def check_lost_handling(change: ChangeSet) -> Iterator[Finding]:
+    """Handlers that returned or logged an error, and leave it out after the change."""
     for file in change.files:
-        if file.suffix != ".go" or file.is_test or file.is_generated:
+        is_go = file.suffix == ".go"
+        if not (is_go or file.suffix in _BRACES) or file.is_test or file.is_generated:
             continue
+        opens, ignores = (_GO_TEST, _GO_IGNORES) if is_go else (_CATCH_OPENS, _COMMENT_ALONE)
         lines = _numbered(file.after or "")
         for number, line in file.added.items():
             above, below = lines.get(number - 1, ""), lines.get(number + 1, "")
-            is_whole_body = _GO_TEST.match(above[:_LONGEST_LINE]) and below.strip() == "}"
-            if is_whole_body and _GO_IGNORES.match(line) and _handled_before(file, number):
+            is_whole_body = opens.match(above[:_LONGEST_LINE]) and below.strip().startswith("}")
+            if is_whole_body and ignores.match(line[:_LONGEST_LINE]) and _handled_before(file, number):
                 yield SWALLOWED.at(file.path, number - 1)
 
 
@@ -267,7 +314,7 @@ def _handled_before(file: ChangedFile, number: int) -> bool:
             replaced.append(line[1:_LONGEST_LINE])
         elif line.startswith("+"):
             if new == number:
-                return any(map(_GO_HANDLES.search, replaced))
+                return any(map(_HANDLES.search, replaced))
             new += 1
         else:
             new, replaced = new + 1, []
@@ -315,7 +362,7 @@ _GO_CALL: Final = re.compile(r"\bhttp\.(?:Get|Post|PostForm|Head)\(")
 _GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{\s*\}|\bhttp\.DefaultClient\.(?:Do|Get|Post|PostForm|Head)\(")
 
 
-_GO_TIMEOUT: Final = re.compile(r"^\s*Timeout:\s")
+_GO_TIMEOUT: Final = re.compile(r"\bTimeout:\s")
 _GO_CLIENT_OPENS: Final = re.compile(r"\bhttp\.Client\{\s*$")
 _CLIENT_LINES: Final = 20
 
@@ -332,27 +379,28 @@ def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
             waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and not has_limit)
             if waits and line.strip() not in removed:
                 yield NO_TIMEOUT.at(file.path, number)
-        if any(_GO_TIMEOUT.match(line) for line in file.removed.values()):
+        if not has_limit or any(_GO_TIMEOUT.search(line) for line in file.removed.values()):
             yield from (NO_TIMEOUT.at(file.path, number) for number in _clients_without_timeout(file, text))
 
 
 def _clients_without_timeout(file: ChangedFile, text: str) -> Iterator[int]:
-    """The lines of `http.Client{` over several lines from which the change removes the timeout."""
+    """The lines of `http.Client{` over several lines that the change adds, or takes the timeout from."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if not _GO_CLIENT_OPENS.search(line[:_LONGEST_LINE]):
             continue
         body = lines[number : number + _CLIENT_LINES]
         end = next((place for place, each in enumerate(body) if each.strip().startswith("}")), 0)
-        is_cut = any(cut in file.cuts for cut in range(number + 1, number + end + 2))
+        is_cut = number in file.added or any(cut in file.cuts for cut in range(number + 1, number + end + 2))
         if is_cut and not any("Timeout" in each for each in body[:end]):
             yield number
 
 
 CHECKS: Final[tuple[CriticCheck, ...]] = (
     CriticCheck(rules=tuple(_PYTHON_RULES.values()), run=check_python),
+    CriticCheck(rules=(NOT_AWAITED,), run=check_lost_awaits),
     CriticCheck(rules=(NOT_VERIFIED,), run=check_connections),
     CriticCheck(rules=(SWALLOWED,), run=check_dropped_errors),
-    CriticCheck(rules=(SWALLOWED,), run=check_go_errors),
+    CriticCheck(rules=(SWALLOWED,), run=check_lost_handling),
     CriticCheck(rules=(NO_TIMEOUT,), run=check_go_timeouts),
 )

@@ -55,6 +55,7 @@ _CLEANUP: Final = re.compile(
 )
 """Names of functions that end something. `cancel_order` is none of them: its failure matters to the caller."""
 _EXCEPTION_NAME: Final = re.compile(r"[A-Z]\w*(?:Error|Exception)")
+_WORD: Final = re.compile(r"[a-z]{3}|[A-Z]{3}|^\W*\w+[-_.:/]\W*$")
 _LOGGING: Final = re.compile(
     r"(?:^|\.)(?:print|warn(?:ing)?|debug|info|error|exception|critical|echo|write|_?log(?:_\w+)?|incr\w*)$|(?:^|[._])log(?:ger|ging)?\.",
     re.IGNORECASE,
@@ -83,9 +84,32 @@ def find_problems(tree: ast.Module) -> list[Problem]:
     """Every problem of a file as `[rule, line, end_line, detail]`, by line."""
     module = _Module(tree)
     found: list[Problem] = []
-    for find in (_calls, _settings, _handlers, _retries, _gathers, _unraised):
+    for find in (_calls, _settings, _handlers, _retries, _gathers, _dropped_tasks, _stripped_words, _unraised):
         found += find(module)
     return sorted(found, key=lambda each: (each[1], each[0]))
+
+
+def _dropped_tasks(module: _Module) -> Iterator[Problem]:
+    """Tasks of an event loop that nothing holds; ruff finds those of `asyncio.create_task`."""
+    for node in module.nodes:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            func = node.value.func
+            if (
+                isinstance(func, ast.Attribute)
+                and func.attr == "create_task"
+                and "loop" in _last_name(func.value).lower()
+            ):
+                yield _problem("lost-task", node)
+
+
+def _stripped_words(module: _Module) -> Iterator[Problem]:
+    """`lstrip` and `rstrip` with a word: they remove any of its characters."""
+    for call in module.calls:
+        func, argument = call.func, call.args[0] if len(call.args) == 1 else None
+        if isinstance(func, ast.Attribute) and func.attr in {"lstrip", "rstrip"} and isinstance(argument, ast.Constant):
+            text = argument.value
+            if isinstance(text, str) and _WORD.search(text) and list(text) != sorted(text):
+                yield _problem("strip-of-words", call)
 
 
 def _unraised(module: _Module) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -46,7 +47,7 @@ _EXPORT: Final = re.compile(
 _EXPORT_LIST: Final = re.compile(r"^export[ \t]+(?:type[ \t]+)?\{([^{}]*)\}", re.MULTILINE)
 _IMPORT: Final = re.compile(
     rf"^[ \t]*(?:import|export)\b[ \t]*(?:type\b[ \t]*)?(?:{_NAME}[ \t]*,[ \t]*)?"
-    r"\{([^{}]*)\}[ \t\n]*from[ \t]*(['\"])(\.{1,2}/[^'\"\n]*)\2",
+    r"\{([^{}]*)\}[ \t\n]*from[ \t]*(['\"])([@~.\w][^'\"\n]*)\2",
     re.MULTILINE,
 )
 _FROM: Final = re.compile(
@@ -62,6 +63,7 @@ _PATH_ARGUMENT: Final = re.compile(r"\s*(?:/\*(?:[^*]|\*(?!/)){0,500}\*/\s*){0,3
 _TOLERATED: Final = re.compile(r"\s*\)\s*\.\s*catch\b")
 _MOCKED_LENGTH: Final = 1000
 """Characters after the path of a mock in which `virtual: true` is looked for."""
+_ALIAS: Final = re.compile(r"^[@~]?/")
 _DATA_FOLDERS: Final = {"node_modules", "fixtures", "__fixtures__", "testdata"}
 """Folders with files that a program reads but may not run."""
 _KEYWORD: Final = re.compile(r"[ \t]*(?:import|export)\b")
@@ -247,9 +249,33 @@ def _is_code(blank: str, found: re.Match[str]) -> bool:
 
 
 def resolve(paths: frozenset[str], user: str, target: str) -> str | None:
-    """The one file that a relative import refers to; None where there is none, or several could be meant."""
+    """The one file that an import refers to; None where there is none, or several could be meant."""
+    if not target.startswith("."):
+        return _resolve_alias(paths, target)
     found = [path for path in _possible(user, target, SUFFIXES) if path in paths]
     return found[0] if len(set(found)) == 1 else None
+
+
+def _resolve_alias(paths: frozenset[str], target: str) -> str | None:
+    """The one file whose path ends like `@/services/query` or `layout/Page`: the configuration of the build is not read."""
+    wanted = _ALIAS.sub("", target.partition("?")[0])
+    if "/" not in wanted:
+        return None
+    stems = [wanted, f"{wanted}/index"]
+    names = {f"{posixpath.basename(stem)}{suffix}" for stem in stems for suffix in ("", *SUFFIXES)}
+    ends = tuple(f"/{stem}{suffix}" for stem in stems for suffix in ("", *SUFFIXES))
+    found = [path for name in names for path in _by_name(paths).get(name, ()) if f"/{path}".endswith(ends)]
+    return found[0] if len(found) == 1 else None
+
+
+@lru_cache(maxsize=4)
+def _by_name(paths: frozenset[str]) -> Mapping[str, list[str]]:
+    """The scripts of a tree by the last part of their paths."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        if path.endswith(SUFFIXES) and not _is_data(path):
+            found.setdefault(posixpath.basename(path), []).append(path)
+    return found
 
 
 def _exists(change: ChangeSet, user: str, target: str) -> bool:

@@ -396,6 +396,10 @@ _STOPS: Final = "it stops the program until a person continues it"
 _PRINTS: Final = "it prints values into the output of the program"
 _JAVASCRIPT: Final = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte")
 _CONSOLE: Final = re.compile(r"(console\.(?:log|dir|table))\((.{0,300})")
+_DUMP: Final = re.compile(
+    r"(console\.(?:log|dir|table))\([\"'`][\w$.]{1,40}(?: [\w$.]{1,40})?:?[\"'`]\s*,\s*[\w$.\[]{1,80}(.{0,300})"
+)
+"""A short label and a value: a print from debugging, also in a file that writes to the console."""
 _LITERAL: Final = re.compile(r"[\"'`]([^\"'`]*)")
 _WORDS_OF_MESSAGE: Final = 3
 _DEBUGGER_USE: Final = re.compile(r"\b(?:pdb|ipdb|pudb)\.(?!set_trace\b)\w")
@@ -478,8 +482,8 @@ def _patterns_for(file: ChangedFile) -> list[tuple[re.Pattern[str], str]]:
     ]
     if file.suffix == ".py" and "pdb" in file.diff and not _uses_debugger(file):
         patterns.append((_PYTHON_IMPORT, "nothing else of the module is used"))
-    if file.suffix in _JAVASCRIPT and prints and file.before is not None and "console.log" not in file.before:
-        patterns.append((_CONSOLE, _PRINTS))
+    if file.suffix in _JAVASCRIPT and prints and file.before is not None:
+        patterns.append((_CONSOLE if "console.log" not in file.before else _DUMP, _PRINTS))
     return patterns
 
 

@@ -411,7 +411,9 @@ RULES: Final[tuple[CriticRule, ...]] = (
 
 _BY_CODE: Final[Mapping[str, CriticRule]] = {rule.code: rule for rule in RULES}
 
-_ANYWHERE: Final = frozenset(["F821", "F822", "ASYNC210", "ASYNC212", "ASYNC220", "ASYNC221", "ASYNC222", "ASYNC251"])
+_ANYWHERE: Final = frozenset(
+    ["F811", "F821", "F822", "ASYNC210", "ASYNC212", "ASYNC220", "ASYNC221", "ASYNC222", "ASYNC251"]
+)
 """Reported on lines that the change did not touch too: a removed import or a new `async` makes them wrong."""
 
 _BY_NAME: Final = frozenset({"F821", "F822"})
