@@ -44,6 +44,7 @@ _TAKEN: Final = re.compile(rf"({_NAME})\s*(?::\s*{_NAME}\s*)?")
 _PARAMETERS: Final = re.compile(r"\(([^()]*)\)\s*(?:=>|\{|:)")
 _GUARDED: Final = re.compile(r"\s*(?:\?|&&|\|\||=(?!=))")
 _GUARDING: Final = re.compile(r"(?:(?<![\w$])typeof|!|(?<![\w$])if\s*\(|(?<![\w$])delete|&&|\|\|)\s*\Z")
+_CALLED: Final = re.compile(r"\s*\(")
 _Exports = dict[str, int]
 
 
@@ -184,7 +185,8 @@ def _members(blank: str, owner: str, name: str) -> list[int]:
     starts: list[int] = []
     for use in islice(found.finditer(blank), _MAX_USES):
         before = blank[max(0, use.start() - _NEARBY) : use.start()]
-        if _GUARDED.match(blank, use.end()) or _GUARDING.search(before):
+        is_called = _CALLED.match(blank, use.end()) is not None
+        if _GUARDED.match(blank, use.end()) or (not is_called and _GUARDING.search(before)):
             return []
         starts.append(use.end())
     return starts
