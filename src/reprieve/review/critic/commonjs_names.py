@@ -99,7 +99,7 @@ def _is_whole(blank: str, found: re.Match[str]) -> bool:
 
 
 def _literal_names(text: str, blank: str, start: int) -> _Exports | None:
-    """The keys of an object literal, each with its offset, from behind its brace; None for spreads and computed keys."""
+    """The keys of an object literal with their offsets; None where it has a spread or a computed key."""
     entries = _entries(blank, start)
     if not entries or _CONTINUED.match(blank, entries[-1][1] + 1):
         return None

@@ -1,6 +1,7 @@
 """Finds uses of Go names that a change removes.
 
-Top-level names are looked for in their package and in packages that import it, methods in the methods of their type.
+Uses of a top-level name are looked for in its package and in packages that import it.
+Uses of a method are looked for in the other methods of its type.
 """
 
 from __future__ import annotations
