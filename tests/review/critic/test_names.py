@@ -505,6 +505,7 @@ def script_change(old, new, use):
         ("const {\n  sum,\n  total: t,\n} = require('../lib/prices.js');\n", 3),
         ("const prices = require('./prices');\n\nprices.total();\n", 3),
         ("var fs = require('fs'),\n  prices = require('./prices');\nf(prices.total);\n", 3),
+        ("const prices = require('./prices');\nif (a && !prices.total(1)) f();\n", 2),
         ("const f = require('./prices').total;\n", 1),
     ],
 )
@@ -695,6 +696,30 @@ def test_a_generated_file_is_not_read():
     for file in change.files:
         object.__setattr__(file, "is_generated", True)
     assert check_change(change, checks=CHECKS).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "exports " * 10_000,
+        "module.exports = {" + "a," * 20_000,
+        "module.exports = {" + "{(" * 20_000,
+        "try {" * 20_000,
+        "require('./prices');" * 5_000,
+        "const { a," * 10_000,
+        "const prices = require('./prices');" + "f(prices, " * 10_000,
+        "const prices = require('./prices');" + "prices.total ? " * 10_000,
+        "import (" + " " * 50_000,
+    ],
+)
+def test_hostile_commonjs_scripts_are_read_in_linear_time(text):
+    before = {"web/prices.js": LITERAL, "web/app.js": f"require('./prices'); // total\n{text}"}
+    assert places(before, {**before, "web/prices.js": text}) == []
+
+
+@pytest.mark.parametrize("text", ["func (s *Store) f() " * 5_000, "s.load " * 20_000, "type Store struct {" * 5_000])
+def test_hostile_go_files_are_read_in_linear_time(text):
+    assert method_change(f"{RELOAD}\n{text}", new=f"package shop\n\n{text}") == []
 
 
 @pytest.mark.parametrize("text", ["/*" * 50_000, "`\\" * 50_000, "import a " * 20_000, '"\\' * 50_000])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from reprieve.review.critic.broken_uses import MAX_REMOVED, BrokenUse, text_of
 from reprieve.review.critic.javascript_names import candidates, loads_of, rename_or_keep, resolve, source_files
-from reprieve.review.critic.source_text import blank_javascript, line_at
+from reprieve.review.critic.source_text import blank_javascript, line_at, lines_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,6 +44,7 @@ _TAKEN: Final = re.compile(rf"({_NAME})\s*(?::\s*{_NAME}\s*)?")
 _PARAMETERS: Final = re.compile(r"\(([^()]*)\)\s*(?:=>|\{|:)")
 _GUARDED: Final = re.compile(r"\s*(?:\?|&&|\|\||=(?!=))")
 _GUARDING: Final = re.compile(r"(?:(?<![\w$])typeof|!|(?<![\w$])if\s*\(|(?<![\w$])delete|&&|\|\|)\s*\Z")
+_CALLED: Final = re.compile(r"\s*\(")
 _Exports = dict[str, int]
 
 
@@ -73,7 +74,7 @@ def commonjs_exports(text: str) -> _Exports | None:
     literals = loose = 0
     for each in _EXPORTS.finditer(blank):
         if name := _WRITTEN.match(blank, each.end()):
-            found[name[1]] = line_at(blank, each.start())
+            found[name[1]] = each.start()
             loose += not each[1]
         elif literal := _LITERAL.match(blank, each.end()):
             names = _literal_names(text, blank, literal.end())
@@ -83,7 +84,7 @@ def commonjs_exports(text: str) -> _Exports | None:
             literals += 1
         elif not _READ.match(blank, each.end()) and not _ALIAS.match(blank, each.end()):
             return None
-    return None if literals > 1 or (literals and loose) else found
+    return None if literals > 1 or (literals and loose) else lines_at(blank, found)
 
 
 def _is_compared(blank: str, found: re.Match[str]) -> bool:
@@ -98,7 +99,7 @@ def _is_whole(blank: str, found: re.Match[str]) -> bool:
 
 
 def _literal_names(text: str, blank: str, start: int) -> _Exports | None:
-    """The keys of an object literal from behind its brace; None for spreads and computed keys."""
+    """The keys of an object literal with their offsets; None where it has a spread or a computed key."""
     entries = _entries(blank, start)
     if not entries or _CONTINUED.match(blank, entries[-1][1] + 1):
         return None
@@ -108,13 +109,13 @@ def _literal_names(text: str, blank: str, start: int) -> _Exports | None:
         if not piece.strip():
             continue
         if entry := _ENTRY.match(piece):
-            found[entry[1]] = line_at(blank, begin + entry.start(1))
+            found[entry[1]] = begin + entry.start(1)
             continue
         colon = begin + piece.find(":")
         quoted = _QUOTED_KEY.search(text[begin:colon]) if piece.lstrip().startswith(":") else None
         if quoted is None:
             return None
-        found[quoted[2]] = line_at(blank, colon)
+        found[quoted[2]] = colon
     return found
 
 
@@ -184,7 +185,8 @@ def _members(blank: str, owner: str, name: str) -> list[int]:
     starts: list[int] = []
     for use in islice(found.finditer(blank), _MAX_USES):
         before = blank[max(0, use.start() - _NEARBY) : use.start()]
-        if _GUARDED.match(blank, use.end()) or _GUARDING.search(before):
+        is_called = _CALLED.match(blank, use.end()) is not None
+        if _GUARDED.match(blank, use.end()) or (not is_called and _GUARDING.search(before)):
             return []
         starts.append(use.end())
     return starts

@@ -1,6 +1,7 @@
 """Finds uses of Go names that a change removes.
 
-Top-level names are looked for in their package and in packages that import it, methods in the methods of their type.
+Uses of a top-level name are looked for in its package and in packages that import it.
+Uses of a method are looked for in the other methods of its type.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from reprieve.review.critic.broken_uses import (
     renamed_hint,
     text_of,
 )
-from reprieve.review.critic.source_text import blank_go, line_at
+from reprieve.review.critic.source_text import blank_go, line_at, lines_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -103,7 +104,7 @@ def definitions_of(text: str) -> dict[str, int]:
 def methods_of(text: str) -> dict[_Method, int]:
     """The methods of a Go file by their type and name, each with its line."""
     blank = blank_go(text)
-    return {(each[2], each[3]): line_at(blank, each.start()) for each in _METHOD.finditer(blank)}
+    return lines_at(blank, {(each[2], each[3]): each.start() for each in _METHOD.finditer(blank)})
 
 
 def _split(names: str) -> list[str]:
@@ -168,7 +169,7 @@ def _uses_of_methods(
         (name, path, line)
         for path, text in texts.items()
         if _package_of(text) == package and not _is_conditional(path, text)
-        for name, line in _uses_on_receiver(text, owner, wanted)
+        for name, line in islice(_uses_on_receiver(text, owner, wanted), _MAX_USES)
     ]
     fields = _fields_in(_texts_with(change, folder, [owner]).values(), owner) if uses else None
     if fields is not None:

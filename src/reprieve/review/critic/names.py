@@ -24,14 +24,14 @@ REMOVED_NAME: Final = CriticRule(
     id="removed-name",
     severity=Severity.HIGH,
     suffixes=(".py", ".go", *JAVASCRIPT_SUFFIXES),
-    finds="a function, method, class, constant or module that the change removes while other code still uses it",
+    finds="a function, method, class, constant or module that the change removes while it is still used",
     advice="{fact}, so this use breaks: {hint}.",
 )
 CHANGED_SIGNATURE: Final = CriticRule(
     id="changed-signature",
     severity=Severity.HIGH,
     suffixes=(".py",),
-    finds="a call that fails because the change edits or adds the Python function, method or class that it calls",
+    finds="a call that does not fit the Python function, method or class that the change edits or adds",
     advice="`{callee}` of {place} {fact}, so this call raises TypeError: {reason}.",
 )
 

@@ -1,4 +1,4 @@
-"""Finds calls of Python functions, methods and classes that do not fit parameters that a change edits or adds."""
+"""Finds calls that do not fit Python functions, methods and classes that a change edits or adds."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _find_changed(tree: PythonTree) -> Iterable[_Changed]:
 
 
 def _find_new(tree: PythonTree) -> Iterator[_Changed]:
-    """Yield the functions, methods and constructors that the change adds; those that it only moves are left out."""
+    """Yield the functions, methods and constructors that the change adds, without those that it only moves."""
     known: dict[str, set[str]] = {}
     moved: set[tuple[str, str]] = set()
     for file, before in tree.changed_modules():

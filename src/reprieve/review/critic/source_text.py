@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Key = TypeVar("_Key")
 
 # An unclosed string ends with its line, an unclosed comment with the text: matching takes linear time.
 _STRING: Final = r'"(?:[^"\\\n]|\\[^\n])*"?'
@@ -32,6 +37,16 @@ def blank_go(text: str) -> str:
 def line_at(text: str, offset: int) -> int:
     """The number of the line that an offset is in."""
     return text.count("\n", 0, offset) + 1
+
+
+def lines_at(text: str, offsets: Mapping[_Key, int]) -> dict[_Key, int]:
+    """The numbers of the lines that many offsets are in; the text is read once."""
+    lines: dict[_Key, int] = {}
+    line, last = 1, 0
+    for key, offset in sorted(offsets.items(), key=lambda each: each[1]):
+        line += text.count("\n", last, offset)
+        lines[key], last = line, offset
+    return lines
 
 
 def _blank(found: re.Match[str]) -> str:
