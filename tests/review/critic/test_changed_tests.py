@@ -6,6 +6,7 @@ from reprieve.review.critic.changed_tests import (
     find_lone_tests,
     find_skipped_tests,
 )
+from reprieve.review.critic.facts import check_change
 from support.change_sets import change_between
 
 
@@ -176,7 +177,7 @@ class TestLoneTests:
         assert list(find_lone_tests(change_between({}, {path: f"{line}\n"}))) == []
 
 
-CODE = "".join(f"def step_{number}():\n    return {number}\n" for number in range(10))
+CODE = "".join(f"def step_{number}():\n    return {number}\n" for number in range(25))
 
 
 def without_test(before, after):
@@ -188,7 +189,7 @@ class TestCodeWithoutTest:
         before = {"src/shop/cart.py": "x = 1\n", "tests/shop/test_cart.py": PYTHON_TEST}
         (finding,) = without_test(before, {**before, "src/shop/cart.py": CODE})
         assert (finding.file, finding.line) == ("src/shop/cart.py", 0)
-        assert "20 lines" in finding.comment
+        assert "50 lines" in finding.comment
         assert "`tests/shop/test_cart.py`" in finding.comment
 
     @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ class TestCodeWithoutTest:
     )
     def test_knows_the_names_of_tests_in_other_languages(self, path, test):
         before = {path: "x\n", test: "y\n"}
-        after = {**before, path: "".join(f"call{number}()\n" for number in range(20))}
+        after = {**before, path: "".join(f"call{number}()\n" for number in range(50))}
         assert len(without_test(before, after)) == 1
 
     def test_makes_one_finding_for_several_files(self):
@@ -220,7 +221,7 @@ class TestCodeWithoutTest:
             {"src/cart.py": CODE, "tests/test_cart.py": "x = 2\n"},
             {"src/cart.py": CODE, "tests/test_other.py": "x = 2\n", "tests/test_cart.py": "\n"},
             {"src/cart.py": CODE[:150], "tests/test_cart.py": "\n"},
-            {"src/cart.py": "".join(f"# comment {n}\n\n" for n in range(40)), "tests/test_cart.py": "\n"},
+            {"src/cart.py": "".join(f"# comment {n}\n\n" for n in range(90)), "tests/test_cart.py": "\n"},
             {"src/cart.py": "\n", "scripts/cart.py": CODE, "tests/test_cart.py": "\n"},
         ],
         ids=["its test", "another test", "few lines", "comments", "a script"],
@@ -235,3 +236,31 @@ class TestCodeWithoutTest:
     def test_accepts_code_that_is_only_formatted(self):
         before = {"src/cart.py": CODE, "tests/test_cart.py": "\n"}
         assert without_test(before, {**before, "src/cart.py": CODE.replace("    ", "  ")}) == []
+
+
+@pytest.mark.parametrize("title", ["Remove a flaky test", "test: move carts to node:test", 'Revert "Add carts"'])
+def test_a_title_that_announces_the_loss_of_tests_makes_it_no_finding(title):
+    before = {
+        "cart.py": "x = 1\n",
+        "tests/test_cart.py": "def test_total():\n    assert total([1]) == 1\n\n\ndef test_empty():\n    assert total([]) == 0\n",
+    }
+    after = {"cart.py": "x = 2\n", "tests/test_cart.py": "def test_total():\n    assert total([1]) == 1\n"}
+    rules = [each.rule for each in check_change(change_between(before, after, title="Count carts")).findings]
+    assert rules == ["test-deleted"]
+    assert check_change(change_between(before, after, title=title)).findings == ()
+
+
+def test_tests_that_became_subtests_are_not_deleted():
+    before = {"a.test.js": "test('one', (t) => {})\ntest('two', (t) => {})\n", "a.js": "1\n"}
+    after = {
+        "a.test.js": "test('all', async (t) => {\n  await t.test('first', () => {})\n  await t.test('second', () => {})\n})\n",
+        "a.js": "2\n",
+    }
+    assert check_change(change_between(before, after)).findings == ()
+
+
+def test_a_test_that_an_option_skips_is_reported():
+    before = "await test('wrong object', async (t) => {})\n"
+    after = "await test('wrong object', { skip: 'later' }, async (t) => {})\n"
+    change = change_between({"a.test.js": before}, {"a.test.js": after})
+    assert [each.rule for each in check_change(change).findings] == ["test-skipped"]

@@ -556,3 +556,43 @@ def test_a_retry_whose_success_is_tested_after_the_attempt_needs_a_pause():
     )
     assert problems_in(code) == ["retry-without-backoff"]
     assert problems_in(code.replace("        continue", "        time.sleep(attempt)\n        continue")) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("lost-task", "self._loop.create_task(self.close())"),
+        ("strip-of-words", "version = version.lstrip('ngx-')"),
+        ("strip-of-words", "name = name.rstrip('.json')"),
+    ],
+)
+def test_small_faults_that_ruff_leaves_out_are_found(rule, code):
+    assert problems_in(code) == [rule]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "group.create_task(run())",
+        "task = loop.create_task(run())",
+        "x.lstrip('0123456789')",
+        "x.rstrip('/')",
+        "x.lstrip('+-')",
+    ],
+)
+def test_similar_code_without_these_faults_is_left_alone(code):
+    assert problems_in(code) == []
+
+
+def test_a_call_that_loses_its_await_is_reported():
+    before = "async def f(body):\n    await body.close()\n"
+    after = "async def f(body):\n    try:\n        pass\n    finally:\n        body.close()\n"
+    assert rules_in(after, before=before) == ["call-not-awaited"]
+    assert rules_in(after.replace("body.close()", "await body.close()"), before=before) == []
+
+
+def test_an_error_that_was_logged_and_is_only_commented_now_is_reported():
+    before = "try {\n  load()\n} catch (err) {\n  console.error(err)\n}\n"
+    after = "try {\n  load()\n} catch (err) {\n  // works without it\n}\n"
+    assert rules_in(after, before=before, path="a.ts") == ["swallowed-exception"]
+    assert rules_in(after, before=None, path="a.ts") == []

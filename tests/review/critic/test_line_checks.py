@@ -4,6 +4,7 @@ import pytest
 
 from reprieve.core.redact.vendors import VENDORS
 from reprieve.review.critic.change_set import ParsedFile
+from reprieve.review.critic.facts import check_change
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.line_checks import (
     _PUBLIC_RULES,
@@ -272,3 +273,21 @@ class TestInvisibleCharacters:
     def test_accepts_a_line_that_was_there_before(self):
         line = "x = 'a\u202eb'"
         assert invisible_in("src/a.py", f"if y:\n    {line}\n", before=f"{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "found"), [("let a = 1;\n", True), ("let a = 1;\nconsole.log('Server is listening on', port);\n", True)]
+)
+def test_a_printed_value_with_a_short_label_is_a_leftover(before, found):
+    after = before + 'console.log("hideValues", this.hideValues, parameters);\n'
+    rules = [each.rule for each in check_change(change_between({"src/a.jsx": before}, {"src/a.jsx": after})).findings]
+    assert rules == ["debug-leftover"] * found
+
+
+def test_a_password_of_a_container_of_the_tests_is_no_secret():
+    text = "services:\n  db:\n    environment:\n      POSTGRES_PASSWORD: hGt7sKq2Lm9x\n"
+    assert [each.rule for each in check_change(change_between({}, {"deploy/compose.yaml": text})).findings] == [
+        "secret"
+    ]
+    for path in (".ci/compose.ci.yaml", "docker-compose.e2e.yml"):
+        assert check_change(change_between({}, {path: text})).findings == ()

@@ -726,3 +726,16 @@ def test_hostile_go_files_are_read_in_linear_time(text):
 def test_hostile_scripts_are_read_in_linear_time(text):
     before = {"web/prices.ts": "export function total() {}\n", "web/app.ts": "// total prices\n"}
     assert places(before, {"web/prices.ts": "", "web/app.ts": f"// total prices\n{text}"}) == []
+
+
+@pytest.mark.parametrize("path", ["@/services/query", "services/query", "~/services/query"])
+def test_an_import_through_an_alias_of_the_build_is_resolved_where_one_file_fits(path):
+    before = {
+        "client/app/services/query.js": "export const poll = () => 1\nexport const run = () => 2\n",
+        "client/app/pages/list.js": f'import {{ poll }} from "{path}"\n\npoll()\n',
+    }
+    after = {**before, "client/app/services/query.js": "export const pollJob = () => 1\nexport const run = () => 2\n"}
+    found = [(each.rule, each.place) for each in check_change(change_between(before, after)).findings]
+    assert found == [("removed-name", "client/app/pages/list.js:1")]
+    twice = {"server/services/query.js": "export const other = 1\n"}
+    assert check_change(change_between(before | twice, after | twice)).findings == ()

@@ -74,6 +74,14 @@ _TABLE_OF_CASES: Final = re.compile(
 _WORD: Final = re.compile(r"[A-Za-z_]\w{3,}")
 _SIMILAR: Final = 0.6
 _MAX_COMPARED: Final = 60
+_SAID: Final = re.compile(
+    r"\b(?:remov|delet|drop|flak|migrat|refactor|rewrit|port|mv|move|consolidat|simplif|dedup|revert|clean)\w*\b",
+    re.IGNORECASE,
+)
+"""Words of a title that says why tests disappear."""
+_ANY_TEST: Final = re.compile(
+    r"\s*(?:await\s+)?(?:(?:it|test|specify|t\.test|t\.Run)\b(?:\.\w+)?\(|(?:async\s+)?def test|func Test|@Test\b|(?:it|test)\s+[\"'])"
+)
 _LONGEST_NAME: Final = 80
 _SHOWN_NAMES: Final = 3
 _BODY_LINES: Final = 60
@@ -115,6 +123,11 @@ class _Tests:
         return "\n".join(self.lines[start - 1 : end - 1])
 
     @cached_property
+    def starts_of_any(self) -> int:
+        """How many tests there are, those inside of other tests included."""
+        return sum(_ANY_TEST.match(line) is not None for line in self.lines)
+
+    @cached_property
     def starts(self) -> list[int]:
         """The first lines of all tests, in order."""
         return sorted(self.by_name.values())
@@ -131,7 +144,7 @@ def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
         for each in change.files
         if each.is_test and not each.is_generated and each.suffix in TEST_DELETED.suffixes and each.before is not None
     ]
-    if not any(each.removed for each in files) or _takes_out_code(change):
+    if not any(each.removed for each in files) or _takes_out_code(change) or _SAID.search(change.title):
         return
     tests = [(each, _tests_of(each.before, each.suffix), _tests_of(each.after, each.suffix)) for each in files]
     new = {name for _, before, after in tests for name in after.by_name if name not in before.by_name}
@@ -149,7 +162,11 @@ def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
         kept = after.by_name
         lost = [name for name in before.by_name if name not in kept]
         is_rewritten = len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
-        if is_rewritten or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file)):
+        if (
+            is_rewritten
+            or after.starts_of_any >= before.starts_of_any
+            or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file))
+        ):
             continue
         stays = [
             name
@@ -334,12 +351,15 @@ def _test_name(way: _Skip, lines: list[str], number: int, line: str, match: re.M
             assert_never(way.named)
 
 
+_NEAR_THE_NAME: Final = {"here": (0, 1), "before": (0, 1), "above": (0, 2), "below": (-_LINES_BELOW, 0)}
+
+
 def _ran_before(lines: list[str], name: str, way: _Skip) -> bool:
     """Whether the old version has the test, without such a mark near its name."""
     for number, line in enumerate(lines):
         if name not in line or not _names(name, line[:MAX_LINE], way):
             continue
-        first, last = {"here": (0, 1), "above": (0, 2), "below": (-_LINES_BELOW, 0)}[way.named]
+        first, last = _NEAR_THE_NAME[way.named]
         near = lines[max(0, number + first) : number + last]
         return not any(way.pattern.match(each[:MAX_LINE]) for each in near)
     return False
@@ -347,7 +367,7 @@ def _ran_before(lines: list[str], name: str, way: _Skip) -> bool:
 
 def _names(name: str, line: str, way: _Skip) -> bool:
     """Whether a line is the one that gives a test its name."""
-    if way.named == "here":
+    if way.named in {"here", "before"}:
         return any(f"{mark}{name}" in line for mark in "\"'`")
     found = _NAME_BELOW.match(line.strip())
     return found is not None and found[1] == name
@@ -355,7 +375,7 @@ def _names(name: str, line: str, way: _Skip) -> bool:
 
 # --- code without a test ------------------------------------------------------------------------------------
 
-_LEAST_LINES: Final = 15
+_LEAST_LINES: Final = 40
 _SHOWN_FILES: Final = 2
 _COMMENT: Final = ("#", "//", "/*", "*", '"""', "'''", "--")
 _IMPORT: Final = re.compile(

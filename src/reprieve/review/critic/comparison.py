@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -18,13 +18,20 @@ def only_new(
     key: Callable[[_Problem], Hashable],
     is_touched: Callable[[_Problem], bool],
     before: Iterable[Hashable],
+    kind: Callable[[Any], Hashable] = lambda key: key[0],
 ) -> list[_Problem]:
     """Return the touched problems that have no equal problem in the old version.
+
+    A formatter changes the lines of old problems. So no more problems of a kind, which is a part of the key, are new than
+    the new version has beyond the old one.
 
     Problems are equal where their keys are equal, which leaves out line numbers: moved code is not new. Every
     old problem covers one new problem, first those on lines that the change did not touch.
     """
-    covered = Counter(before)
+    old = list(before)
+    covered = Counter(old)
+    surplus = Counter(kind(key(problem)) for problem in found)
+    surplus.subtract(kind(each) for each in old)
     for problem in found:
         if not is_touched(problem):
             covered[key(problem)] -= 1
@@ -32,6 +39,7 @@ def only_new(
     for problem in filter(is_touched, found):
         if covered[key(problem)] > 0:
             covered[key(problem)] -= 1
-        else:
+        elif surplus[kind(key(problem))] > 0:
+            surplus[kind(key(problem))] -= 1
             new.append(problem)
     return new

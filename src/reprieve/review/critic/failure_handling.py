@@ -275,6 +275,7 @@ def check_dropped_errors(change: ChangeSet) -> Iterator[Finding]:
             key=lambda each: each[1],
             is_touched=partial(_is_added, file),
             before=[text for _, text in _dropped_errors(file.suffix, old_lines)],
+            kind=lambda _: SWALLOWED.id,
         )
         yield from (SWALLOWED.at(file.path, number) for number, _ in new)
 

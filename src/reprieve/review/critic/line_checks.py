@@ -305,6 +305,12 @@ def _stands_as_value(file: ChangedFile, secret: _Secret) -> bool:
     )
 
 
+_CI_FOLDERS: Final = frozenset({".ci", ".circleci", "ci"})
+_CI_NAME: Final = re.compile(
+    r"compose.*(?:ci|cypress|dev|e2e|local)|\b(?:ci|cypress|dev|e2e|local)\b.*compose", re.IGNORECASE
+)
+
+
 def _is_sample(file: ChangedFile) -> bool:
     """Whether the file shows or tests something, so that its credentials are made up."""
     folders = PurePosixPath(file.path.lower()).parts[:-1]
@@ -314,7 +320,8 @@ def _is_sample(file: ChangedFile) -> bool:
         or _LOCALE.search(file.path.lower()) is not None
         or not _SAMPLE_FOLDERS.isdisjoint(folders)
         or _SAMPLE_NAME.search(file.name) is not None
-        or any("test" in each for each in folders)
+        or any("test" in each or each in _CI_FOLDERS for each in folders)
+        or _CI_NAME.search(file.name) is not None
     )
 
 
@@ -400,7 +407,7 @@ _DUMP: Final = re.compile(
     r"(console\.(?:log|dir|table))\([\"'`][\w$.]{1,40}(?: [\w$.]{1,40})?:?[\"'`]\s*,\s*[\w$.\[]{1,80}(.{0,300})"
 )
 """A short label and a value: a print from debugging, also in a file that writes to the console."""
-_LITERAL: Final = re.compile(r"[\"'`]([^\"'`]*)")
+_LITERAL: Final = re.compile(r"[\"'`]([^\"'`]*)[\"'`]")
 _WORDS_OF_MESSAGE: Final = 3
 _DEBUGGER_USE: Final = re.compile(r"\b(?:pdb|ipdb|pudb)\.(?!set_trace\b)\w")
 _PYTHON_DEBUGGER: Final = re.compile(

@@ -158,11 +158,26 @@ def find_dependencies(change: ChangeSet) -> Iterator[Finding]:
             if each.name in places and old.get(each.name) != each.wanted and (source := _loose_source(each.wanted)):
                 yield DEPENDENCY_NOT_PINNED.at(file.path, places[each.name], name=each.name, source=source)
         names = [each.name for each in new if each.is_for_users and each.name not in known and each.name in places]
-        names = [name for name in dict.fromkeys(names) if not _DEVELOPER_TOOLS.match(name)]
+        names = [
+            name
+            for name in dict.fromkeys(names)
+            if not _DEVELOPER_TOOLS.match(name) and not _is_named(name, change.title)
+        ]
         if len(names) > _MOST_AT_ONCE:  # a list that a program wrote, with the dependencies of dependencies
             continue
         if names and file.before is not None:
             yield DEPENDENCY_ADDED.at(file.path, min(places[name] for name in names), names=_listed(names))
+
+
+_VERSIONS_ONLY: Final = re.compile(
+    r"^revert\b|\b(?:bump|upgrad|updat|pin|replac|specif|migrat|switch)\w*\b", re.IGNORECASE
+)
+
+
+def _is_named(name: str, title: str) -> bool:
+    """Whether the title of the change announces a dependency already."""
+    plain = _normal(title)
+    return _VERSIONS_ONLY.search(title) is not None or _normal(name).rpartition("/")[2] in plain
 
 
 def _listed(names: list[str]) -> str:
@@ -406,7 +421,6 @@ _PINNED: Final = re.compile(r"[0-9a-f]{40}\Z|sha256:")
 _EXPRESSION: Final = re.compile(r"\$\{\{([^{}]{1,300})\}\}")
 _ANY_USE: Final = re.compile(r"\buses:\s{0,4}[\"']?([\w./-]{1,200})@")
 _PINNED_USE: Final = re.compile(r"\buses:\s{0,4}[\"']?(?!actions/|github/)[\w.-]{1,80}/[\w./-]{1,120}@[0-9a-f]{40}\b")
-_MIGHTY: Final = re.compile(r"\bsecrets\.(?!GITHUB_TOKEN)\w|:\s{1,4}write\b|write-all|pull_request_target")
 _HOSTILE_TEXT: Final = re.compile(
     r"\bgithub\.(?:head_ref\b|event\.[\w.*\[\]-]{1,80}\.(?:title|body|message|email|name|head_ref|page_name"
     r"|head\.ref|head\.label)\b)"
@@ -458,7 +472,7 @@ def _was_read(file: ChangedFile, scope: str) -> bool:
 def find_unpinned_actions(change: ChangeSet) -> Iterator[Finding]:
     """Actions of third parties that are new to the repository.
 
-    A tag is reported in a workflow with secrets or write access, and in a repository that pins others.
+    A tag is reported in a repository that pins other actions to commits.
     """
     files = [each for each in change.files if _WORKFLOW.search(each.path) and each.added]
     new = [(file, number, found) for file in files for number, found in _third_party_actions(file)]
@@ -466,11 +480,10 @@ def find_unpinned_actions(change: ChangeSet) -> Iterator[Finding]:
         return
     used = "\n".join([*(each.before or "" for each in files), *_ci_texts(change, is_old=True)])
     pins_others = _PINNED_USE.search(used) is not None
-    mighty = {file.path for file in files if _MIGHTY.search(file.after or "")}
     known = set(_ANY_USE.findall(used))
     for file, number, found in new:
         is_branch = found[2] in ("main", "master", "latest", "develop", "dev", "trunk", "HEAD")
-        if found[1] not in known and (is_branch or pins_others or file.path in mighty):
+        if found[1] not in known and (is_branch or pins_others):
             yield CI_UNPINNED_ACTION.at(file.path, number, action=found[1], ref=found[2])
 
 
@@ -745,7 +758,7 @@ def find_migrations(change: ChangeSet) -> Iterator[Finding]:
     for file in change.files:
         if file.is_deleted or file.is_generated or file.is_test or file.after is None or not _is_migration(file):
             continue
-        if edited := _edited_line(file):
+        if (edited := _edited_line(file)) and not change.title.startswith("Revert"):
             yield MIGRATION_EDITED.at(file.path, edited)
         created = {found.lower().rpartition(".")[2] for found in _CREATED.findall(file.after)}
         backwards = _lines_backwards(file.after)

@@ -335,7 +335,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         'Members of an archive can have paths outside the folder: pass `filter="data"`.',
     ),
     *_rules(
-        "S324 S303", "weak-hash", _LOW, "MD5 or SHA-1",
+        "S324 S303", "weak-hash", _MEDIUM, "MD5 or SHA-1 beside passwords, tokens and signatures",
         "MD5 and SHA-1 do not protect against forgery: use SHA-256, or a password hash for passwords; "
         "say `usedforsecurity=False` where it does not matter.",
     ),
@@ -371,11 +371,6 @@ RULES: Final[tuple[CriticRule, ...]] = (
     ),
     # Smells.
     *_rules(
-        "B017", "any-exception-expected", _LOW, "a test that expects `Exception`",
-        "The test passes for any exception, a typing error included: expect the exact type, or match "
-        "the message.",
-    ),
-    *_rules(
         "B019", "cache-on-method", _LOW, "`lru_cache` on a method",
         "The cache keeps every object that the method was called on alive: cache outside of the "
         "class, or use `cached_property`.",
@@ -397,14 +392,6 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "SIM115", "unclosed-file", _LOW, "a file that is opened and never closed",
         "Nothing closes this file, so it stays open until Python finds it: open it in a `with` "
         "statement, or use `Path`.",
-    ),
-    *_rules(
-        "F401", "unused-import", _LOW, "an import that is not used",
-        "`{name}` is imported and not used: remove the import.",
-    ),
-    *_rules(
-        "F841", "unused-variable", _LOW, "a local variable that is not used",
-        "`{name}` is assigned and never used: remove it, or use it where it was meant.",
     ),
 )  # fmt: skip
 """All rules; the codes that share an id follow one another."""
@@ -442,11 +429,6 @@ _OLD_NAMES: Final = frozenset(
     {"unicode", "long", "basestring", "xrange", "raw_input", "unichr", "file", "reduce", "cmp"}
 )
 _BOTH_PYTHONS: Final = re.compile(r"\bPY[23]\b|\bversion_info\b|\bsix\b|except NameError")
-_MEANT: Final = re.compile(r"#.*(?:noqa|type: *ignore|pyright|pylint|re-?export|public)", re.IGNORECASE)
-_IMPORT: Final = re.compile(r"\s*(?:from|import)\s")
-_LONGEST_IMPORT: Final = 100
-_FACADE: Final = re.compile(r"(?:^|/)(?:__init__|api|conftest)\.py$|compat|_pb2|(?:^|/)(?:migrations|versions)/")
-"""Files that import names for others, and migrations, which a tool writes."""
 
 
 class _RuffError(Exception):
@@ -649,21 +631,6 @@ def _undefined_name(problem: _Problem, file: ChangedFile) -> Severity | None:
     return _LOW if is_quoted else _HIGH
 
 
-def _unused_import(problem: _Problem, file: ChangedFile) -> Severity | None:
-    # an import that is only tried, or that is marked as meant for others
-    start = problem.row
-    while start > max(1, problem.row - _LONGEST_IMPORT) and not _IMPORT.match(_line(problem.lines, start)):
-        start -= 1
-    first = _line(problem.lines, start)[:_MAX_LINE]
-    is_meant = "find_spec" in problem.message or _MEANT.search(problem.line) or _MEANT.search(first)
-    return None if is_meant or file.suffix == ".pyi" or _FACADE.search(file.path) else _LOW
-
-
-def _unused_variable(problem: _Problem, file: ChangedFile) -> Severity | None:
-    _ = file
-    return None if problem.line.lstrip().startswith(("except", "with ", "async with ")) else _LOW
-
-
 def _redefinition(problem: _Problem, file: ChangedFile) -> Severity | None:
     # an argument of a test has the name of the imported fixture; a decorator that registers keeps the first
     _ = file
@@ -772,10 +739,17 @@ def _shell(problem: _Problem, file: ChangedFile) -> Severity | None:
     return _HIGH if re.search(r"""\bf["']|\.format\(|["']\s*[%+]|[+]\s*["']""", call) else _MEDIUM
 
 
+def _pickle(problem: _Problem, file: ChangedFile) -> Severity | None:
+    """Data whose signature is verified in the same file is the program's own."""
+    _ = file
+    is_signed = any("hmac" in line or "compare_digest" in line for line in problem.lines)
+    return None if is_signed or "dumps(" in problem.line else _MEDIUM
+
+
 def _weak_hash(problem: _Problem, file: ChangedFile) -> Severity | None:
     _ = file
     near = " ".join(problem.lines[max(0, problem.row - 4) : problem.row + 3]).lower()
-    return _MEDIUM if re.search(r"passw|secret|token|signature|\bsalt|credential|api_?key", near) else _LOW
+    return _MEDIUM if re.search(r"passw|secret|token|signature|\bsalt|credential|api_?key", near) else None
 
 
 def _blocking_open(problem: _Problem, file: ChangedFile) -> Severity | None:
@@ -883,13 +857,11 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "SIM115": _unclosed_file,
     "B018": _unused_expression,
     "B034": _only(r"\bre\.[A-Z]+\b", _MEDIUM, besides=r",\s*\d+\s*,|(?:count|flags)="),
-    "F401": _unused_import,
     "F811": _redefinition,
     "F821": _undefined_name,
-    "F841": _unused_variable,
     "ISC004": _missing_comma,
     "S103": _permission,
-    "S301": _only(r".", _MEDIUM, besides=r"dumps\("),
+    "S301": _pickle,
     "S324": _weak_hash,
     "S602": _shell,
     "S605": _shell,
