@@ -165,7 +165,7 @@ def _summarize(path: Path, commits: int, seconds: list[float]) -> None:
 
 
 def _sample(given: argparse.Namespace) -> int:
-    rows = _rows(given.results)
+    rows = [row for row in _rows(given.results) if not row["allowed"]]  # a reader of a review sees these apart
     chance = random.Random(given.seed)  # noqa: S311 - a sample of findings, no secret
     chosen = chance.sample(rows, min(given.number, len(rows)))
     decoys = _decoys(rows, given.decoys, chance)

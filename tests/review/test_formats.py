@@ -16,7 +16,7 @@ from reprieve.review.diffs import LeftOut
 from reprieve.review.formats import Format, ReviewedChange, Role, also_at, clean, render, text_lines
 
 COMMIT = "a" * 40
-SCOPE = "12 checks on 3 files"
+SCOPE = "12 rules on 3 files"
 MODEL = "Opinion of openai:gpt-5-mini (1,204 tokens in, 96 out, 3.2 s); nothing checked it."
 SQL = Finding(
     rule="sql-injection", file="app.py", line=9, severity=Severity.HIGH,

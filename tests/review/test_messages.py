@@ -23,7 +23,7 @@ from support import programs
 
 EVIL = "<script>alert(1)</script>\"'&\r\nBcc: all@example.org\x1b[31m\u202egnp.exe\0"
 FORGE, COMMIT = "https://github.com/shop/till", "9f8e7d6c5b4a" + "0" * 28
-SCOPE = "12 checks on 3 files"
+SCOPE = "12 rules on 3 files"
 SQL = Finding(
     rule="sql-injection", file="shop/cart.py", line=2, severity=Severity.HIGH, quote="run(f\"... '{name}'\")",
     comment="`name` is formatted into SQL.", also=("a.py:3", "b.py:4", "c.py:5", "d.py:6"),

@@ -70,7 +70,7 @@ def test_the_uncommitted_changes_are_reviewed_without_a_word(review, shop):
     said = review()
     assert said.out.startswith("cart.py:2  medium  debug-leftover  ")
     assert "\n    breakpoint()\n" in said.out
-    assert re.search(r"Scope: \d+ checks on 1 file\.", said.out)
+    assert re.search(r"Scope: \d+ rules on 1 file\.", said.out)
     assert said.err == ""
     assert shop("status", "--porcelain").stdout == before
     assert not Path("reprieve.db").exists()
@@ -79,7 +79,7 @@ def test_the_uncommitted_changes_are_reviewed_without_a_word(review, shop):
 
 def test_nothing_found_is_said_with_what_was_checked(review):
     Path("cart.py").write_text("def total(items):\n    return sum(items) or 0\n")
-    assert re.match(r"Nothing found: \d+ checks on 1 file\.", review().out)
+    assert re.match(r"Nothing found: \d+ rules on 1 file\.", review().out)
 
 
 def test_a_commit_a_range_and_a_patch_are_reviewed(review, shop):
@@ -88,7 +88,7 @@ def test_a_commit_a_range_and_a_patch_are_reviewed(review, shop):
     Path("fix.patch").write_text(shop("format-patch", "--stdout", "HEAD~1").stdout)
     for name in ("HEAD", "HEAD~1...HEAD", "fix.patch"):
         assert "cart.py:2  medium  debug-leftover" in review(name).out
-    assert "only the patch is known" in review("fix.patch").out
+    assert "the rest of the repository is unknown" in review("fix.patch").out
 
 
 def test_a_clean_work_tree_is_no_failure_of_a_hook(review):
@@ -190,3 +190,52 @@ def test_the_rules_are_listed(review):
 )
 def test_a_wrong_request_is_refused_in_a_sentence(review, arguments, why):
     assert why in review(*arguments, code=2).err
+
+
+def test_an_empty_change_is_no_failure_and_a_valid_document(review, shop):
+    shop("commit", "--quiet", "--allow-empty", "--message", "Nothing")
+    assert "nothing to review" in review("HEAD").err
+    assert json.loads(review("HEAD", "--format", "sarif").out)["version"] == "2.1.0"
+    assert json.loads(review("--format", "json").out) == {"reviews": []}
+
+
+def test_a_model_that_fails_takes_no_facts_away_and_its_failure_does_not_stick(review):
+    leave_a_breakpoint()
+    model = ("--model", "http://127.0.0.1:9/v1#x", "--settings", "quick.toml")
+    Path("quick.toml").write_text("[model]\nseconds = 1\n")
+    failed = review(*model, "--fail-on", "medium", code=1)
+    assert "debug-leftover" in failed.out
+    assert "given up: job 1" in failed.err
+    assert "--fail-on medium: 1 finding" in failed.err
+    Path("quick.toml").unlink()
+    assert "given up" not in review().err
+
+
+def test_a_large_file_is_left_out_and_the_others_are_reviewed(review):
+    leave_a_breakpoint()
+    Path("fixture.csv").write_text("a,b,c\n" * 400_000)
+    said = review("--fail-on", "medium", code=1)
+    assert "debug-leftover" in said.out
+    assert "1 file not reviewed" in said.err
+
+
+def test_a_merge_with_conflicts_is_told_in_a_sentence(review, shop):
+    shop("checkout", "--quiet", "-b", "other")
+    Path("cart.py").write_text("OTHER = 1\n")
+    shop("commit", "--quiet", "--all", "--message", "Other")
+    shop("checkout", "--quiet", "-")
+    Path("cart.py").write_text("MINE = 1\n")
+    shop("commit", "--quiet", "--all", "--message", "Mine")
+    shop("merge", "other", check=False)
+    assert "resolve the conflicts of the merge first" in review("--staged", code=2).err
+
+
+def test_a_model_whose_packages_are_missing_is_told_in_a_sentence(review, monkeypatch):
+    def missing(name):
+        raise ImportError(f"{name} needs openai: pip install 'reprieve[local]'")
+
+    leave_a_breakpoint()
+    monkeypatch.setattr("reprieve.review.parts.model_at", missing)
+    said = review("--model", "local", code=2).err
+    assert "from a clone of Reprieve: pip install '.[local]'" in said
+    assert "nobody expected" not in said

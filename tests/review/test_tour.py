@@ -63,14 +63,16 @@ def solved(tour, tmp_path_factory):
     """A copy of the run in which all printed commands were typed, and what each printed."""
     folder = shutil.copytree(tour.folder, tmp_path_factory.mktemp("solved") / "run")
     said = {}
-    path = os.environ["PATH"]
+    path, variables = os.environ["PATH"], {}
     for line in tour.commands:
         if line.startswith("cd "):
             assert Path(line.removeprefix("cd ")) == tour.folder
         elif line.startswith("export PATH="):
             path = line.removeprefix("export PATH=").replace("$PATH", path)
+        elif line.startswith("export "):
+            variables |= dict([line.removeprefix("export ").split("=", 1)])
         else:
-            said[line] = run(["bash", "-e", "-c", line], folder, PATH=path)
+            said[line] = run(["bash", "-e", "-c", line], folder, PATH=path, **variables)
     return SimpleNamespace(folder=folder, said=said, **asyncio.run(rows_of(folder)))
 
 

@@ -7,8 +7,9 @@ import subprocess
 import pytest
 
 from reprieve import UsageError
+from reprieve.review.changes import NothingToReviewError
 from reprieve.review.git import Git
-from reprieve.review.work_tree import NothingToReviewError, change_of_work_tree
+from reprieve.review.work_tree import change_of_work_tree
 
 
 @pytest.fixture

@@ -29,6 +29,10 @@ _LONGEST_PATCH: Final = 900_000
 """Bytes; a payload takes a little more."""
 
 
+class NothingToReviewError(UsageError):
+    """The change is empty: for a hook or a check this is no failure."""
+
+
 class Kind(StrEnum):
     """Where a change is found."""
 
@@ -123,7 +127,7 @@ async def change_of(
         name = given[-1] if given else last[:12]
         title = message.strip().partition("\n")[0]
     if await git.tree(folder, base) == await git.tree(folder, last):
-        raise UsageError(f"{revision!r} changes nothing: there is nothing to review")
+        raise NothingToReviewError(f"nothing to review: {revision!r} changes nothing")
     return Change(
         changelist_id=check_id(changelist_id or f"{place.label}:{name}"), kind=Kind.GIT, repository=repository.location, base=base, head=last,
         title=_one_line(title), recipients=recipients,

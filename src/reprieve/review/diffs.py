@@ -36,7 +36,7 @@ class Limits:
 
     diff_bytes: int = 2_000_000
     file_bytes: int = 200_000
-    files: int = 200
+    files: int = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from email.utils import parseaddr
 from typing import TYPE_CHECKING, Final, assert_never
 
+from reprieve import Permanent
 from reprieve.review import owners
 from reprieve.review.changes import Change, Kind
 from reprieve.review.diffs import NOTHING, FileDiff, LeftOut, Limits, is_generated, lines_of, parse
@@ -141,11 +142,8 @@ class Fetcher:
         folder = await self.git.folder_of(repository, holding=(change.base, change.head))
         attributes = await self.git.file(folder, change.base, _ATTRIBUTES) or ""  # a change may not hide itself
         paths, kept, left_out = await self._listed(folder, change, attributes)
-        text = b""
-        if kept:
-            text = await self.git.ask(
-                folder, *_LINES_OF_A_DIFF, "-p", change.base, change.head, "--", *kept, most=self.limits.diff_bytes
-            )
+        text, too_large = await self._diff(folder, change, kept)
+        left_out += LeftOut(too_large=too_large)
         forge = await self._forge(folder, repository)
         return _Found(
             text=text.decode("utf-8", "replace"), attributes=attributes, owners=await self._owners(folder, change),
@@ -163,6 +161,37 @@ class Fetcher:
     async def _is_commit(self, folder: Path, name: str) -> bool:
         """Whether an object is a commit; the head of a work tree or an index is a tree."""
         return (await self.git.ask(folder, "cat-file", "-t", name)).strip() == b"commit"
+
+    async def _diff(self, folder: Path, change: Change, kept: list[str]) -> tuple[bytes, int]:
+        """The diff, and how many files are left out of it: the largest ones, until the rest is within the limit."""
+        left = list(kept)
+        while left:
+            try:
+                command = (*_LINES_OF_A_DIFF, "-p", change.base, change.head, "--", *left)
+                return await self.git.ask(folder, *command, most=self.limits.diff_bytes), len(kept) - len(left)
+            except Permanent as error:
+                if error.error_class != "PAYLOAD_TOO_LARGE":
+                    raise
+            sizes = await self._changed_lines(folder, change, left)
+            left.sort(key=lambda path: sizes.get(path, 0))
+            del left[-max(1, len(left) // 4) :]
+        return b"", len(kept)
+
+    async def _changed_lines(self, folder: Path, change: Change, paths: list[str]) -> dict[str, int]:
+        said = await self.git.ask(
+            folder,
+            *_LINES_OF_A_DIFF,
+            "--no-renames",
+            "--numstat",
+            "-z",
+            change.base,
+            change.head,
+            "--",
+            *paths,
+            most=8 << 20,
+        )
+        rows = (row.split("\t", 2) for row in said.decode("utf-8", "surrogateescape").split("\0") if row)
+        return {row[2]: int(row[0]) + int(row[1]) for row in rows if row[0].isdigit()}
 
     async def _listed(
         self, folder: Path, change: Change, attributes: str

@@ -65,7 +65,7 @@ def parts_of(settings: Settings) -> Parts:
     made = Parts(
         git=Git(settings.state / "mirrors", objects=settings.state / "objects", trusted=settings.trusted),
         hub=Hub(settings.github.url, token=None if token is None else token.get_secret_value()),
-        model=None if settings.model.name is None else model_at(address_of(settings.model.name)),
+        model=_model_of(settings),
         routes=_routes(settings),
     )
     home = _CHAOS if settings.chaos is not None else settings.parts
@@ -105,6 +105,15 @@ def _model_critic(settings: Settings, model: Model) -> ModelCritic:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the prompt {str(asked.prompt)!r} cannot be read: {error}") from None
     return ModelCritic(model, template=template, words=words)
+
+
+def _model_of(settings: Settings) -> Model | None:
+    if settings.model.name is None:
+        return None
+    try:
+        return model_at(address_of(settings.model.name))
+    except ImportError as error:
+        raise UsageError(f"{error} (from a clone of Reprieve: pip install '.[local]' and the like)") from None
 
 
 def address_of(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import reprieve
@@ -33,6 +33,17 @@ class Told:
     forge: str = ""
     """The page of the repository at its forge; empty where it is not known."""
     commit: str = ""
+
+
+async def facts_alone(settings: Settings, parts: Parts, change: Change) -> Told | None:
+    """What the rules say of a change whose review has no result, as of one whose model failed; None without rules."""
+    try:
+        critic = critic_of(settings, replace(parts, model=None))
+        diff = await fetcher_of(settings, parts).fetch(change)
+        report = await critic.facts_report(change, diff)
+    except (reprieve.ReprieveError, reprieve.Permanent, reprieve.Retryable):
+        return None
+    return Told(report=report, left_out=diff.left_out, forge=diff.forge, commit=diff.commit)
 
 
 def make(settings: Settings, parts: Parts) -> Pipeline:

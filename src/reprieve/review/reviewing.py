@@ -71,11 +71,16 @@ async def changes_of(parts: Parts, wanted: Wanted, *, people: Mapping[str, str] 
 async def submit_all(
     app: App, pipeline: Pipeline, changes: Sequence[Change], *, version: int | None = None, again: bool = False
 ) -> list[Asked]:
-    """Submit a job for each change."""
-    return [
-        Asked(change=change, made=await submit(app, pipeline, change, version=version, again=again))
-        for change in changes
-    ]
+    """Submit a job for each change; content whose review was given up is reviewed anew, as the next version."""
+    asked = []
+    for change in changes:
+        made = await submit(app, pipeline, change, version=version, again=again)
+        if made.duplicate and version is None:
+            earlier = await app.operations.jobs.show(made.job_id)
+            if earlier.job.status is reprieve.JobStatus.DEAD_LETTER:
+                made = await submit(app, pipeline, change, again=True)
+        asked.append(Asked(change=change, made=made))
+    return asked
 
 
 async def _change(parts: Parts, wanted: Wanted, name: str) -> Change:

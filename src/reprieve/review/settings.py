@@ -131,7 +131,7 @@ class LimitSettings(_Section):
 
     diff_bytes: int = Field(default=2_000_000, ge=1000, le=10_000_000)
     file_bytes: int = Field(default=200_000, ge=1000, le=10_000_000)
-    files: int = Field(default=200, ge=1, le=2000)
+    files: int = Field(default=1_000, ge=1, le=10_000)
 
 
 class Settings(BaseSettings):

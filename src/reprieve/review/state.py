@@ -1,4 +1,4 @@
-"""Where the review application keeps its state: inside the git directory, so that a repository looks as it did before."""
+"""The state folder of the review application: inside the git directory, so that `git status` stays the same."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reprieve import Permanent, UsageError
-from reprieve.review.changes import Change, Kind
+from reprieve import Permanent, Retryable, UsageError
+from reprieve.review.changes import Change, Kind, NothingToReviewError
 from reprieve.review.git import repository_at
 
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ _MAX_LIST_BYTES: Final = 64 << 20
 _KEEP_SECONDS: Final = 14 * 86_400
 """How long written objects stay, as with those that `git gc` finds unused."""
 _FILTER: Final = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
-
-
-class NothingToReviewError(UsageError):
-    """There are no uncommitted changes: for a hook this is no failure."""
 
 
 async def change_of_work_tree(git: Git, location: str, *, staged: bool) -> Change:
@@ -98,7 +94,10 @@ async def _written(git: Git, top: Path, *, staged: bool) -> str:
         options = await _without_filters(git, top)
         if not staged:
             await _add_work_tree(git, top, extra, options)
-        return (await git.ask(top, "write-tree", extra=extra, options=options)).decode().strip()
+        try:
+            return (await git.ask(top, "write-tree", extra=extra, options=options)).decode().strip()
+        except Retryable as error:
+            raise UsageError(f"the index has no tree yet: resolve the conflicts of the merge first ({error})") from None
 
 
 async def _add_work_tree(git: Git, top: Path, extra: dict[str, str], options: tuple[str, ...]) -> None:

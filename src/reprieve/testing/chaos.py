@@ -43,6 +43,9 @@ _SHARES: Final[Mapping[str, tuple[tuple[str, float], ...]]] = {
 }
 """The faults of each stage, and how often a seed draws each."""
 PLAN: Final = "faults.json"
+PARTS: Final = "REPRIEVE_REVIEW_PARTS"
+"""The variable that puts these faults into the pipeline: a settings file of the folder may not."""
+FAULTS: Final = "reprieve.testing.chaos:planned"
 DENIED: Final = "denied"
 """Files in the state folder: the planned faults, and the commits that the repository's server refuses."""
 _REFUSALS: Final[Mapping[str, Act]] = {

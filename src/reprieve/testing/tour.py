@@ -25,7 +25,7 @@ from reprieve.faces.cli.review import load
 from reprieve.review.parts import parts_of
 from reprieve.review.pipeline import make
 from reprieve.review.reviewing import Wanted, changes_of, submit_all
-from reprieve.testing.chaos import Fault, write_plan
+from reprieve.testing.chaos import FAULTS, PARTS, Fault, write_plan
 from reprieve.testing.sample import HISTORY, make_repository
 from reprieve.testing.tour_summary import describe_attempt, read_summary, save_picture
 from reprieve.wiring import connect
@@ -50,7 +50,6 @@ _SETTINGS: Final = """\
 database = "sqlite:///reprieve.db"
 repository = "shop"
 folder = "state"
-parts = "reprieve.testing.chaos:planned"   # injects the faults that state/faults.json lists
 
 [model]
 name = "local"            # the embedded toy model: no review shows its answers
@@ -78,6 +77,7 @@ def main() -> int:
     os.chdir(folder)
     for name in [name for name in os.environ if name.startswith("REPRIEVE_")]:
         del os.environ[name]  # the settings of this run are those of its file
+    os.environ[PARTS] = FAULTS
     commits = make_repository(Path("shop"), HISTORY)
     Path("reprieve.toml").write_text(_SETTINGS, encoding="utf-8")
     write_plan(Path("state"), _faults(commits), denied=[commits[_DENIED]])

@@ -18,7 +18,7 @@ from reprieve.core.lifecycle import JobStatus
 from reprieve.faces.cli.rendering import count, plain
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.reviews import ReviewFilter
-from reprieve.testing.chaos import DENIED
+from reprieve.testing.chaos import DENIED, FAULTS, PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -177,6 +177,7 @@ def _commands(letters: Sequence[DeadLetterView], reviews: Sequence[ReviewView], 
     program = Path(sys.executable).with_name("reprieve")
     yield f"  cd {shlex.quote(str(Path.cwd()))}"
     on_path = shutil.which("reprieve")
+    yield f"  export {PARTS}={FAULTS}"
     if on_path is None or Path(on_path).resolve() != program.resolve():
         yield f"  export PATH={shlex.quote(str(program.parent))}:$PATH"
     shows = [f"reprieve dead show {each.letter_id}" for each in letters]

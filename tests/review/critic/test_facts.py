@@ -5,6 +5,7 @@ import pytest
 from reprieve.review.critic.facts import check_change
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.registry import CHECKS
+from reprieve.review.critic.review import Review, build_report
 from reprieve.review.critic.suppression import CriticSettings, settings_of
 from support.change_sets import change_between, patch_between
 
@@ -33,6 +34,24 @@ def test_equal_findings_are_folded_into_the_first():
     (finding,) = check_change(change_between({}, {"a.py": text})).findings
     assert finding.place == "a.py:2"
     assert finding.also == ("a.py:6", "a.py:10")
+
+
+def test_equal_findings_of_two_files_stay_two_and_none_is_lost_in_a_report():
+    text = "def f(db, x):\n    return db.execute(f\"SELECT a FROM b WHERE c = '{x}'\")\n"
+    facts = check_change(change_between({}, {"one.py": text, "two.py": text + text.replace("f(", "g(")}))
+    report = build_report(Review(facts=facts), facts)
+    assert [(each.place, each.also) for each in report.findings] == [("one.py:2", ()), ("two.py:2", ("two.py:4",))]
+
+
+def test_two_secrets_stay_two_findings():
+    text = "".join(f'KEY_{n} = "AKIA{key}"\n' for n, key in enumerate(("Q3EGRJ5PZ7KXW2NM", "W5TYHN4QX6LZV3BC")))
+    assert [each.place for each in check_change(change_between({}, {"a.py": text})).findings] == ["a.py:1", "a.py:2"]
+
+
+def test_a_name_of_a_file_adds_no_line_to_the_summary():
+    report = check_change(change_between({}, {"a\n::error::b/x.py": "def f():\n    breakpoint()\n"}))
+    assert len(report.findings) == 1
+    assert "\n" not in report.summary
 
 
 def test_a_secret_is_masked_in_the_quoted_line():
@@ -108,13 +127,13 @@ def test_a_comment_of_ruff_that_the_change_adds_marks_the_finding():
 
 def test_the_scope_counts_checks_and_names_what_has_rules_for_every_file_only():
     report = check_change(change_between({}, {"a.py": CLEAN, "b.zig": "x\n", "c.zig": "y\n"}))
-    assert report.scope.endswith(" checks on 3 files; 2 .zig files: rules for every file only")
+    assert report.scope.endswith(" rules on 3 files; 2 .zig files: rules for every file only")
 
 
 def test_of_a_patch_the_rules_that_need_the_tree_are_named_as_not_checked():
     report = check_change(patch_between({"cart.py": CLEAN}, {"cart.py": LEFT}))
     assert [each.rule for each in report.findings] == ["debug-leftover"]
-    assert "only the patch is known: " in report.scope
+    assert "the rest of the repository is unknown: " in report.scope
     assert "removed-name" in report.scope
 
 

@@ -739,3 +739,14 @@ def test_an_import_through_an_alias_of_the_build_is_resolved_where_one_file_fits
     assert found == [("removed-name", "client/app/pages/list.js:1")]
     twice = {"server/services/query.js": "export const other = 1\n"}
     assert check_change(change_between(before | twice, after | twice)).findings == ()
+
+
+def test_a_constant_of_the_same_script_that_is_removed_and_still_called_is_reported():
+    before = "const lru = require('tiny-lru').lru\n\nfunction make () {\n  return lru(100)\n}\n"
+    after = "const { Fifo } = require('toad-cache')\n\nfunction make () {\n  return lru(100)\n}\n"
+    found = [
+        (each.rule, each.place) for each in check_change(change_between({"a.js": before}, {"a.js": after})).findings
+    ]
+    assert found == [("removed-name", "a.js:4")]
+    bound = after.replace("function make ()", "function make (lru)")
+    assert check_change(change_between({"a.js": before}, {"a.js": bound})).findings == ()

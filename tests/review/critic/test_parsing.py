@@ -20,7 +20,8 @@ def child():
         ("json-with-comments", '{\n/* two\nlines */ "a" 1}', [3, "Expecting ':' delimiter"]),
         ("toml", "a = 1\nb = \n", [2, "Invalid value"]),
         ("yaml", "a: 1\nb: [1\nc: 2\n", [3, "did not find expected ',' or ']'"]),
-        ("yaml", "a: !!python/object/apply:os.system [touch x]\n--- \nb: *no\n", None),
+        ("yaml", "a: &x !!python/object/apply:os.system [touch x]\nb: *x\n", None),
+        ("yaml", "a: &x 1\n---\nb: *x\n", [3, "there is no anchor 'x'"]),
     ],
 )
 def test_a_text_is_parsed_and_an_error_has_its_line(child, kind, text, error):
@@ -44,7 +45,9 @@ def test_a_text_over_one_megabyte_is_not_parsed(child):
 
 
 def test_a_bomb_of_references_takes_no_memory(child):
-    bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 60))
+    bomb = (
+        "a: &a [x, x]\n" + "b0: &b0 [*a, *a]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 60))
+    )
     assert child.parse("yaml", bomb)["error"] is None
 
 

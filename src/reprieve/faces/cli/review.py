@@ -233,9 +233,10 @@ class ReviewOptions:
 async def reviewed(settings: Settings, wanted: Wanted, options: ReviewOptions) -> int:
     """Submit the changes, work on them, print the reviews; returns the exit code."""
     from reprieve.faces.cli.review_views import ReviewWatch  # noqa: PLC0415 - `--help` does not wait for it
+    from reprieve.review.changes import NothingToReviewError  # noqa: PLC0415 - the same
+    from reprieve.review.formats import Format, render  # noqa: PLC0415 - the same
     from reprieve.review.parts import critic_of  # noqa: PLC0415 - the same
     from reprieve.review.reviewing import changes_of, submit_all  # noqa: PLC0415 - the same
-    from reprieve.review.work_tree import NothingToReviewError  # noqa: PLC0415 - the same
 
     async with AsyncExitStack() as stack:
         pipeline, parts = _made(settings, stack)
@@ -243,6 +244,8 @@ async def reviewed(settings: Settings, wanted: Wanted, options: ReviewOptions) -
             changes = await changes_of(parts, wanted, people=settings.notify.people)  # a refusal makes no database
         except NothingToReviewError as nothing:
             complain(str(nothing))
+            if options.output in {OutputFormat.JSON, OutputFormat.SARIF}:
+                say(render([], Format(options.output.value)).rstrip("\n"))
             return 0
         app = await _opened(settings, stack)
         asked = await submit_all(app, pipeline, changes, version=wanted.version, again=wanted.again)
@@ -257,7 +260,7 @@ async def reviewed(settings: Settings, wanted: Wanted, options: ReviewOptions) -
         if options.replays and await watch.replay():
             await watch.through(pipeline)
             await watch.close_replayed()
-        return await watch.report(options, made_with=critic_of(settings, parts).made_with)
+        return await watch.report(options, parts, made_with=critic_of(settings, parts).made_with)
 
 
 async def served(settings: Settings, concurrency: int = 20, lease: float = 30.0) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from reprieve.faces.cli.rendering import console, count, length, plain, status, 
 from reprieve.ports.deliveries import DeliveryFilter
 from reprieve.ports.intents import QueueState
 from reprieve.ports.reviews import ReviewFilter
-from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.findings import SECRET_RULE, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
     from reprieve.faces.cli.review import ReviewOptions
     from reprieve.ports.reader import AttemptView
-    from reprieve.review.critic.findings import Finding
-    from reprieve.review.formats import Span
+    from reprieve.review.formats import ReviewedChange, Span
+    from reprieve.review.parts import Parts
     from reprieve.review.pipeline import Told
     from reprieve.review.reviewing import Asked
     from reprieve.review.settings import Settings
@@ -90,7 +91,7 @@ class ReviewWatch:
                 await _ended(working)
 
     async def replay(self) -> bool:
-        """What was given up on purpose is replayed from where it failed, as a person would; whether there was anything."""
+        """Replay the dead letters that `--chaos` caused. Returns whether there were any."""
         letters = [
             each.dead_letter
             for each in await self._look()
@@ -116,12 +117,17 @@ class ReviewWatch:
         if self._replayed:
             await self._app.operations.dead_letters.verify(self._replayed, actor=_ACTOR, note="replayed, and it worked")
 
-    async def report(self, options: ReviewOptions, *, made_with: str) -> int:
+    async def report(self, options: ReviewOptions, parts: Parts, *, made_with: str) -> int:
         """Print the reviews and what is left to do; returns the exit code."""
         from reprieve.review.formats import Format, ReviewedChange, render, text_lines  # noqa: PLC0415 - an extra
+        from reprieve.review.pipeline import facts_alone  # noqa: PLC0415 - an extra
 
         found = await self._look()
         told = [await _told(each, job) for each, job in zip(self._asked, found, strict=True)]
+        alone = [
+            each or await facts_alone(self._settings, parts, asked.change)
+            for asked, each in zip(self._asked, told, strict=True)
+        ]
         reviewed = [
             ReviewedChange(
                 changelist_id=asked.change.changelist_id,
@@ -132,7 +138,7 @@ class ReviewWatch:
                 forge=each.forge,
                 commit=each.commit,
             )
-            for asked, job, each in zip(self._asked, found, told, strict=True)
+            for asked, job, each in zip(self._asked, found, alone, strict=True)
             if each is not None
         ]
         form = Format(options.output.value)
@@ -145,12 +151,22 @@ class ReviewWatch:
             await self._say_jobs(found, told)
         self._say_repeated(told, made_with)
         await self._say_what_is_left(found, told)
-        if any(each.job.status in {JobStatus.DEAD_LETTER, JobStatus.NEEDS_REVIEW} for each in found):
-            return _UNFINISHED
-        least = Severity(options.fail_on.value).rank if options.fail_on is not None else None
-        return int(
-            least is not None and any(_fails(finding, least) for each in reviewed for finding in each.report.findings)
-        )
+        self._say_unread(reviewed)
+        failing = _failing(options, reviewed)
+        if failing:
+            complain(f"--fail-on {failing.least}: {count(failing.number, 'finding')}{failing.why}")
+            return 1
+        unfinished = {JobStatus.DEAD_LETTER, JobStatus.NEEDS_REVIEW}
+        return _UNFINISHED if any(each.job.status in unfinished for each in found) else 0
+
+    def _say_unread(self, reviewed: Sequence[ReviewedChange]) -> None:
+        """Name the text files that no rule read: the result says nothing about them."""
+        for each in reviewed:
+            number = each.left_out.beyond + each.left_out.too_large
+            if number:
+                complain(
+                    f"{each.title}: {count(number, 'file')} not reviewed, too large or beyond the limit; see [limits] in the settings"
+                )
 
     async def _say_jobs(self, found: Sequence[JobDetail], told: Sequence[Told | None]) -> None:
         ended = Counter(each.job.status for each in found)
@@ -253,9 +269,24 @@ def _styled(spans: Sequence[Span]) -> Text:
     return Text.assemble(*[(each.text, _COLOURS.get(each.severity or each.role.value, "")) for each in spans])
 
 
-def _fails(finding: Finding, least: int) -> bool:
-    """Whether a finding makes `--fail-on` fail: a change cannot allow a secret of its own."""
-    return finding.severity.rank >= least and (not finding.allowed or finding.rule == "secret")
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """Why `--fail-on` strikes."""
+
+    least: str
+    number: int
+    why: str
+
+
+def _failing(options: ReviewOptions, reviewed: Sequence[ReviewedChange]) -> _Failing | None:
+    """The findings that are at least as severe as `--fail-on`; a change cannot allow a secret of its own."""
+    if options.fail_on is None:
+        return None
+    least = Severity(options.fail_on.value)
+    severe = [each for change in reviewed for each in change.report.findings if each.severity.rank >= least.rank]
+    counted = [each for each in severe if not each.allowed or each.rule == SECRET_RULE]
+    why = "; a change cannot allow a secret of its own" if any(each.allowed for each in counted) else ""
+    return _Failing(least.value, len(counted), why) if counted else None
 
 
 async def _pause(working: asyncio.Task[None] | None) -> None:
@@ -273,7 +304,7 @@ def _settled(found: JobDetail) -> bool:
 
 
 async def _ended(working: asyncio.Task[None]) -> None:
-    """Whoever still works hands back what is not ours; what went wrong is told."""
+    """Cancel the worker if it still runs. Its claimed jobs are released."""
     if not working.done():
         working.cancel()
     with suppress(asyncio.CancelledError):

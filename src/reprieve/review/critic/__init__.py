@@ -1,13 +1,18 @@
 """The critic: finds facts about a change with rules, and can ask a model for its opinion.
 
-    findings.py        Finding, Severity, folding of equal findings
-    rules.py           CriticRule and CriticCheck;  registry.py  all checks
-    change_set.py      the changed files with both versions, and the trees they stand in
-    parsing.py         the parser child, seen from the parent;  parser_child.py  the child;  python_source.py  what it reads of Python
-    line_checks.py file_checks.py ruff.py failure_handling.py names.py changed_tests.py project_files.py    one module per kind of check
-    suppression.py     `[critic]` settings and comments that allow a finding, both read from the base
-    facts.py           FactsCritic: runs the checks;  summary.py  the summary;  model.py  asks a model
+    critic.py            Critic: the rules, a model, or both;  review.py  its result, and the report that people read
+    facts.py             runs the checks;  registry.py  all checks;  rules.py  CriticRule and CriticCheck
+    findings.py          Finding, Severity, folding;  summary.py  sentences about a change
+    change_set.py        the changed files in both versions;  git_changes.py  reads them from git
+    suppression.py       `[critic]` settings, and comments that allow a finding
+    parsing.py           parses files in a child process;  parser_child.py  the child
+    model.py             asks a model
 
-A rule is added in one way: define a `CriticRule`, yield its findings from a function, and list both in `CHECKS` of the
-module of its kind.
+One module for each kind of check: line_checks, file_checks, changed_tests, project_files, ruff, failure_handling
+(failure_patterns in the child; comparison tells new problems from old ones), and names (module_index, broken_uses,
+source_text; python_source, python_scopes, python_uses, python_names, python_signatures; javascript_names,
+commonjs_names; go_names).
+
+A rule is added in one way: define a `CriticRule`, yield its findings from a function, and list both in `CHECKS` of
+the module of its kind.
 """

@@ -1,4 +1,4 @@
-"""What checks read: the changed files with both of their versions, and the trees that they stand in."""
+"""Input of the checks: the changed files in both versions, and the two trees."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ TEST_DELETED: Final = CriticRule(
     id="test-deleted",
     severity=Severity.MEDIUM,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt"),
-    finds="deleted tests of code that stays",
+    finds="files that lose tests whose code stays, unless the title says so; a test that another one replaces is not seen",
     advice="The change deletes {what}, but the code stays: {names}. Say why in the description, or keep them.",
 )
 TEST_SKIPPED: Final = CriticRule(
@@ -48,9 +48,9 @@ TEST_ALONE: Final = CriticRule(
 )
 CODE_WITHOUT_TEST: Final = CriticRule(
     id="code-without-test",
-    severity=Severity.LOW,
+    severity=Severity.NONE,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt", ".rb", ".cs"),
-    finds="code with a test file of its own that changes without a change of any test",
+    finds="code with a test file of its own that changes without a change of any test; off unless `[critic.severity]` sets one",
     advice="The change adds {lines} of code to {files} and touches no test. Extend {tests}.",
 )
 

@@ -67,7 +67,7 @@ class FactsCritic:
         return replace(report, scope=f"{report.scope}; {problem}") if problem else report
 
     async def _pull(self, change: Change, diff: Diff) -> ChangeSet:
-        """As a patch, with the content of the first files."""
+        """Build the change of a pull request: the diff, and the content of its first files."""
         turn = asyncio.Semaphore(_REQUESTS_AT_ONCE)
 
         async def read(path: str, revision: str) -> str | None:
@@ -87,7 +87,7 @@ class FactsCritic:
 
 
 class Critic:
-    """Runs the rules and asks the model, whichever are set."""
+    """Runs the rules, asks the model, or does both, by the settings."""
 
     def __init__(self, facts: FactsCritic | None, model: ModelCritic | None) -> None:
         if facts is None and model is None:
@@ -96,7 +96,7 @@ class Critic:
 
     @property
     def made_with(self) -> str:
-        """What a report depends on beside the change and its base: program, rules, settings, model."""
+        """Digest of program, rules, settings and model."""
         rules = "" if self._facts is None else self._facts.made_with
         return f"{rules}+{'' if self._model is None else self._model.name}"
 
@@ -108,8 +108,13 @@ class Critic:
         review = await self._model.review(job, diff, () if facts is None else facts.findings)
         return replace(review, facts=facts)
 
+    async def facts_report(self, change: Change, diff: Diff) -> Report:
+        """The report of the rules alone, outside of a job."""
+        facts = None if self._facts is None else await self._facts.report(change, diff)
+        return replace(build_report(Review(facts=facts), facts), made_with=self.made_with)
+
     async def report(self, job: Job[Change], diff: Diff, review: Review) -> Report:
-        """What people read; where a person answered in place of the model, the facts are collected again."""
+        """Build the report. If a person answered in place of the model, collect the facts again."""
         facts = review.facts
         if facts is None and self._facts is not None:
             critic = self._facts

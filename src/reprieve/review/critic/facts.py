@@ -52,7 +52,7 @@ def check_change(
     used = [check for check in checks if change.tree.paths or not check.needs_tree]
     left_out = {rule.id for check in checks if check not in used for rule in check.rules}
     if left_out:
-        notes.append(f"only the patch is known: {', '.join(sorted(left_out))} not checked")
+        notes.append(f"the rest of the repository is unknown: {', '.join(sorted(left_out))} not checked")
     found: list[Finding] = []
     incomplete: set[str] = set()
     for check in used:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PYTHON: Final = (".py", ".pyi")
 _BRACES: Final = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".java", ".cs", ".php", ".kt")
+_SCRIPTS: Final = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 _DOCUMENTS: Final = (".md", ".rst", ".txt", ".adoc", ".html", ".po", ".svg", ".csv", ".ipynb")
 _LONGEST_LINE: Final = 2_000
 
@@ -90,12 +91,19 @@ STRIP_OF_WORDS: Final = CriticRule(
     finds="`strip` with a word in place of a set of characters",
     advice="`strip` removes any of these characters, not the word: use `removeprefix` or `removesuffix`.",
 )
+MISSING_COMMA: Final = CriticRule(
+    id="missing-comma",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="two texts of a list without a comma between them",
+    advice="Python joins the two texts into one: put a comma between them.",
+)
 NOT_AWAITED: Final = CriticRule(
     id="call-not-awaited",
     severity=Severity.HIGH,
     suffixes=_PYTHON,
     finds="a coroutine that is not awaited, and a call that loses its `await`",
-    advice="The call was awaited before this change and is not any more, so it may never run: await it.",
+    advice="The call makes a coroutine and drops it, so the function never runs: await it.",
 )
 MISSING_RAISE: Final = CriticRule(
     id="missing-raise",
@@ -126,6 +134,8 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
         MISSING_RAISE,
         LOST_TASK,
         STRIP_OF_WORDS,
+        NOT_AWAITED,
+        MISSING_COMMA,
     )
 }
 
@@ -133,11 +143,22 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
 # Python
 
 
+_EXAMPLE: Final = re.compile(r"(?:^|/)(?:examples?|docs?|samples?|demos?|tutorials?)/")
+"""Folders with code that shows one thing and leaves the rest out."""
+
+
 def check_python(change: ChangeSet) -> Iterator[Finding]:
     """The problems of Python files that touch added lines and that the old version did not have."""
     for file in change.files:
         parsed = change.parsed.get(file.path)
-        if parsed is None or parsed.after is None or file.is_generated or file.is_test or not (file.added or file.cuts):
+        if (
+            parsed is None
+            or parsed.after is None
+            or file.is_generated
+            or file.is_test
+            or _EXAMPLE.search(file.path)
+            or not (file.added or file.cuts)
+        ):
             continue
         lines = (file.after or "").split("\n")
         old_lines = (file.before or "").split("\n")
@@ -149,7 +170,8 @@ def check_python(change: ChangeSet) -> Iterator[Finding]:
             before=[_key(old_lines, each) for each in old],
         )
         for rule, line, last, detail in new:
-            if not _is_explained(rule, lines[line - 1 : last]):
+            lost = any(map(_PYTHON_HANDLES.search, file.removed.values())) and line not in file.added
+            if lost or not _is_explained(rule, lines[line - 1 : last]):
                 ends = rule == CANCELLATION.id and detail == "ends"
                 yield _PYTHON_RULES[rule].at(file.path, line, severity=Severity.LOW if ends else None)
 
@@ -172,7 +194,11 @@ _ACCEPTED: Final = re.compile(
     r"#.*(?:noqa[^#]*(?:BLE001|S110|S112|E722)|pylint: *disable=[\w,-]*(?:broad|bare)-exc)", re.IGNORECASE
 )
 _MARK: Final = re.compile(r"^(?:noqa|pragma|type:|pylint|nosec|pyright|todo|fixme|xxx)", re.IGNORECASE)
-_MIN_WORDS: Final = 3
+_MIN_WORDS: Final = 8
+
+
+_PYTHON_HANDLES: Final = re.compile(r"\b(?:log\w*|_?logger)\.(?:exception|error|warning|warn|critical)\(|^\s*raise\b")
+"""What a handler did before the change took it out."""
 
 
 def _is_explained(rule: str, lines: Sequence[str]) -> bool:
@@ -257,9 +283,14 @@ _RESCUE: Final = re.compile(
     r"^\s*rescue(?:\s+(?:StandardError|Exception))?(?:\s*=>\s*\w+)?\s*(?:;\s*(?:nil|end)\b.*)?$"
 )
 _GO_IGNORED: Final = re.compile(
-    r"^\s*_\s*=\s*(?:err|(?:os|ioutil)\.(?:WriteFile|Rename|Mkdir|MkdirAll|Chmod|Symlink|Truncate)\(.*|json\.Unmarshal\(.*)\s*$"
+    r"^\s*_\s*=\s*(?:err|(?:os|ioutil)\.(?:WriteFile|Rename|Mkdir|MkdirAll|Chmod|Symlink|Truncate)\(.*|json\.Unmarshal\(.*|\w+\.(?:Chmod|Sync|Truncate|Commit|Encode|Decode)\(.*)\s*$"
 )
 _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
+_GO_UNCHECKED: Final = re.compile(
+    r"^\s*\w+,\s*_\s*:?=\s*(?:(?:os|ioutil)\.(?:Create|Open|OpenFile|ReadFile|ReadDir)|json\.Marshal\w*|http\.(?:Get|Post|Head|NewRequest)"
+    r"|net\.(?:Dial|Listen)|sql\.Open|io\.ReadAll|url\.Parse)\("
+)
+_NO_CATCH: Final = re.compile(r"\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)")
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
 
 
@@ -349,7 +380,11 @@ def _drops_error(suffix: str, lines: Mapping[int, str], number: int) -> bool:
         return line.rstrip().endswith(" rescue nil") or bool(_RESCUE.match(line) and (following == "end" or ends))
     if suffix == ".go":
         tested = _GO_EMPTY.match(line)
-        return bool(_GO_IGNORED.match(line) or (tested and (tested[1] or following == "}")))
+        return bool(
+            _GO_IGNORED.match(line) or _GO_UNCHECKED.match(line) or (tested and (tested[1] or following == "}"))
+        )
+    if suffix in _SCRIPTS and _NO_CATCH.search(line):
+        return True
     caught = _CATCH.search(line)
     return caught is not None and bool(caught[1] or (not line[caught.end() :].strip() and following.startswith("}")))
 
@@ -364,6 +399,7 @@ _GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{\s*\}|\bhttp\.DefaultClient\.(?
 
 
 _GO_TIMEOUT: Final = re.compile(r"\bTimeout:\s")
+_GO_LIMITED: Final = re.compile(r"\bhttp\.Client\{[^{}]{0,200}\bTimeout:")
 _GO_CLIENT_OPENS: Final = re.compile(r"\bhttp\.Client\{\s*$")
 _CLIENT_LINES: Final = 20
 
@@ -378,7 +414,11 @@ def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
         removed = {line.strip() for line in file.removed.values()}
         for number, line in _code_lines(file):
             waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and not has_limit)
-            if waits and line.strip() not in removed:
+            if (waits and line.strip() not in removed) or (
+                line.strip() not in removed
+                and _GO_CLIENT.search(line)
+                and any(map(_GO_LIMITED.search, file.removed.values()))
+            ):
                 yield NO_TIMEOUT.at(file.path, number)
         if not has_limit or any(_GO_TIMEOUT.search(line) for line in file.removed.values()):
             yield from (NO_TIMEOUT.at(file.path, number) for number in _clients_without_timeout(file, text))

@@ -84,7 +84,18 @@ def find_problems(tree: ast.Module) -> list[Problem]:
     """Every problem of a file as `[rule, line, end_line, detail]`, by line."""
     module = _Module(tree)
     found: list[Problem] = []
-    for find in (_calls, _settings, _handlers, _retries, _gathers, _dropped_tasks, _stripped_words, _unraised):
+    for find in (
+        _calls,
+        _settings,
+        _handlers,
+        _retries,
+        _gathers,
+        _dropped_tasks,
+        _joined_texts,
+        _stripped_words,
+        _unawaited,
+        _unraised,
+    ):
         found += find(module)
     return sorted(found, key=lambda each: (each[1], each[0]))
 
@@ -100,6 +111,50 @@ def _dropped_tasks(module: _Module) -> Iterator[Problem]:
                 and "loop" in _last_name(func.value).lower()
             ):
                 yield _problem("lost-task", node)
+
+
+def _unawaited(module: _Module) -> Iterator[Problem]:
+    """Statements that call an async function of the same file, or an async method of the same class, without `await`."""
+    functions = {node.name for node in module.nodes if isinstance(node, ast.AsyncFunctionDef) and _is_top(module, node)}
+    plain = {node.name for node in module.nodes if isinstance(node, ast.FunctionDef)}
+    for node in module.nodes:
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            continue
+        func = node.value.func
+        if isinstance(func, ast.Name) and func.id in functions - plain and func.id not in module.imports:
+            yield _problem("call-not-awaited", node)
+        elif isinstance(func, ast.Attribute) and _text(func.value) == "self" and func.attr not in plain:
+            owner = next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
+            if owner is not None and any(_is_async_method(each, func.attr) for each in owner.body):
+                yield _problem("call-not-awaited", node)
+
+
+def _is_top(module: _Module, node: ast.AST) -> bool:
+    return isinstance(module.parents.get(node), ast.Module)
+
+
+def _is_async_method(node: ast.stmt, name: str) -> bool:
+    """Whether a statement of a class defines a coroutine; a generator and a decorated method may be something else."""
+    if not isinstance(node, ast.AsyncFunctionDef) or node.name != name or node.decorator_list:
+        return False
+    return not any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in _inside(node.body))
+
+
+def _joined_texts(module: _Module) -> Iterator[Problem]:
+    """`["port" "user"]`: two texts of a list without a comma between them, beside texts that stand alone."""
+    for node in module.nodes:
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)) and len(node.elts) > 1:
+            texts = [each for each in node.elts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+            joined = [each for each in texts if _is_joined(each)]
+            if len(texts) == len(node.elts) and 0 < len(joined) < len(texts):
+                yield _problem("missing-comma", joined[0])
+
+
+def _is_joined(node: ast.Constant) -> bool:
+    """Whether a short text takes more room than it has letters: it is written as two."""
+    text = str(node.value)
+    room = (node.end_col_offset or 0) - node.col_offset
+    return node.lineno == node.end_lineno and text.isidentifier() and text.isascii() and room > len(text) + 3
 
 
 def _stripped_words(module: _Module) -> Iterator[Problem]:
@@ -685,9 +740,10 @@ def _is_network_error(module: _Module, handler: ast.ExceptHandler) -> bool:
 
 def _repairs(handler: ast.ExceptHandler, node: _Try) -> bool:
     """Whether a handler changes something before the next attempt, such as the connection or an argument."""
+    raised = {call for each in _inside(handler.body) if isinstance(each, ast.Raise) for call in _calls_in([each])}
     for call in _calls_in(handler.body):
         name = _text(call.func) or _last_name(call.func)
-        if not _LOGGING.search(name) and not _PAUSE.search(name) and not _is_plain(call):
+        if call not in raised and not _LOGGING.search(name) and not _PAUSE.search(name) and not _is_plain(call):
             return True
     read = {each.id for each in _inside(node.body) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
     written = {

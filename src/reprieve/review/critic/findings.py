@@ -1,4 +1,4 @@
-"""What a critic finds: one finding, how severe it is, and how equal findings are folded."""
+"""Findings: their severity, and the folding of equal ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from reprieve import redact
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+SECRET_RULE: Final = "secret"  # noqa: S105 - the id of a rule
+"""The rule that no comment of a change can switch off."""
 _MAX_QUOTE: Final = 160
 FACTS: Final = "facts"
 """The origin of findings that rules made; a model's have the name of the model."""
@@ -62,11 +64,16 @@ class Finding(BaseModel):
 
 
 def fold(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings of the same rule with the same text; the worst first, then by file and line."""
+    """Merge findings of the same rule with the same text in one file, and in all files where they are of low severity.
+
+    Secrets are never merged: each one has to be revoked. Returns the worst first, then by file and line.
+    """
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for each in findings:
         key: tuple[object, ...] = (each.rule, each.comment, each.severity, each.origin, each.allowed)
-        if not each.rule:
+        if each.severity is not Severity.LOW:
+            key = (*key, each.file)
+        if not each.rule or each.rule == SECRET_RULE:
             key = (*key, each.file, each.line)
         groups.setdefault(key, []).append(each)
     folded = [_merged(sorted(group, key=_by_place)) for group in groups.values()]
@@ -88,5 +95,5 @@ def _by_place(finding: Finding) -> tuple[str, int]:
 
 
 def _merged(group: list[Finding]) -> Finding:
-    places = list(dict.fromkeys(each.place for each in group))
+    places = list(dict.fromkeys(place for each in group for place in (each.place, *each.also)))
     return group[0].model_copy(update={"also": tuple(places[1:])})

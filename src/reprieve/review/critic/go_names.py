@@ -84,6 +84,12 @@ def go_breaks(change: ChangeSet) -> Iterable[BrokenUse]:
             yield from _uses_elsewhere(change, package, exported, module)
 
 
+_NOT_REPORTED: Final = frozenset({
+    "_", "init", "main", "min", "max", "clear", "any", "len", "cap", "copy", "delete", "append", "new", "make", "panic", "print", "println",
+})  # fmt: skip
+"""Names that need no user, and names that the language provides as soon as a package does not."""
+
+
 def definitions_of(text: str) -> dict[str, int]:
     """The top-level names of a Go file, each with its line; methods are left out."""
     blank = blank_go(text)
@@ -98,7 +104,7 @@ def definitions_of(text: str) -> dict[str, int]:
                 number = line_at(blank, block.start(1) + line.start())
                 found.update(dict.fromkeys(_split(member[1]), number))
             depth += sum(line[0].count(sign) for sign in "({[") - sum(line[0].count(sign) for sign in ")}]")
-    return {name: line for name, line in found.items() if name not in {"_", "init", "main"}}
+    return {name: line for name, line in found.items() if name not in _NOT_REPORTED}
 
 
 def methods_of(text: str) -> dict[_Method, int]:

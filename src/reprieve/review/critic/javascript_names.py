@@ -64,6 +64,11 @@ _TOLERATED: Final = re.compile(r"\s*\)\s*\.\s*catch\b")
 _MOCKED_LENGTH: Final = 1000
 """Characters after the path of a mock in which `virtual: true` is looked for."""
 _ALIAS: Final = re.compile(r"^[@~]?/")
+_BINDING: Final = re.compile(rf"(?:(?:const|let|var)[ ]+({_NAME})[ ]*=|import[ ]+({_NAME})[ ]+from\b)")
+"""A name that a line binds for the whole file."""
+_USED: Final = re.compile(r"[ ]?\(|\.[A-Za-z_$]")
+"""Only calls and members: every other use could be a binding of its own."""
+_MAX_BINDING: Final = 500
 _DATA_FOLDERS: Final = {"node_modules", "fixtures", "__fixtures__", "testdata"}
 """Folders with files that a program reads but may not run."""
 _KEYWORD: Final = re.compile(r"[ \t]*(?:import|export)\b")
@@ -142,6 +147,23 @@ def _removed_files(change: ChangeSet) -> Iterator[ChangedFile]:
 def source_files(change: ChangeSet) -> Iterator[ChangedFile]:
     """Yield the changed scripts that people wrote."""
     yield from (file for file in change.files if file.old_path.endswith(SUFFIXES) and not file.is_generated)
+
+
+def lost_bindings(change: ChangeSet) -> Iterator[BrokenUse]:
+    """Uses of a constant, function or import that the same file no longer binds."""
+    for file in change.files:
+        if not file.path.endswith(SUFFIXES) or file.after is None or file.is_generated or not file.removed:
+            continue
+        removed = {
+            found[1] or found[2] for line in file.removed.values() if (found := _BINDING.match(line[:_MAX_BINDING]))
+        }
+        blank = blank_javascript(file.after) if removed else ""
+        for name in sorted(removed)[:MAX_CANDIDATES]:
+            places = list(islice(re.finditer(rf"(?<![\w$.#]){re.escape(name)}(?![\w$])", blank), _MAX_IMPORTS))
+            used = [each for each in places if _USED.match(blank, each.end())]
+            if used and len(used) == len(places):
+                fact = f"`{name}` is no longer defined in {file.path}"
+                yield BrokenUse(file.path, line_at(file.after, used[0].start()), fact, KEEP)
 
 
 def candidates(change: ChangeSet, file: ChangedFile, names: Mapping[str, str]) -> list[str]:

@@ -45,7 +45,7 @@ DEBUG_LEFTOVER: Final = CriticRule(
         ".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".rb", ".rs", ".php",
         ".java", ".kt", ".go",
     ),
-    finds="statements that are left from debugging, such as breakpoint() and debugger",
+    finds="breakpoints, and prints of values that look left from debugging, outside of tests and programs for people",
     advice="`{statement}` looks like a leftover of debugging: {effect}. Remove it.",
 )  # fmt: skip
 BIDI_CONTROL: Final = CriticRule(
@@ -253,8 +253,21 @@ def _rule_of(value: str, rule: str) -> str:
     return next((each for each, _ in report.counts if _is_of_vendor(each)), rule)
 
 
+_LONG_PASSWORD: Final = 20
+"""A random password of this length in a URL is a real one, in an example too."""
+_VENDOR_VALUE: Final = re.compile(
+    r"xox[abprs]-\d{8,15}-[\w-]{15,80}$|gh[pousr]_\w{36}$|github_pat_\w{50,90}$|glpat-[\w-]{20}$|[sr]k_live_\w{20,120}$"
+    r"|A(?:KIA|SIA)[A-Z2-7]{16}$|AIza[\w-]{35}$|SG\.[\w-]{22}\.[\w-]{43}$|npm_\w{36}$|pypi-[\w-]{80,200}$|dop_v1_[0-9a-f]{64}$"
+)
+"""Forms that no other value has, under whatever name they stand."""
+
+
 def _is_secret(file: ChangedFile, secret: _Secret, *, is_sample: bool) -> bool:
     value = secret.value.strip(_AROUND)
+    if _VENDOR_VALUE.match(value) and not _REPEATED.search(value) and not _VENDOR_PLACEHOLDER.search(value):
+        return not is_sample or _entropy(value) >= _ENOUGH_ENTROPY
+    if secret.rule == "url-credentials" and len(value) >= _LONG_PASSWORD and _entropy(value) >= _ENOUGH_ENTROPY:
+        return not file.is_test and _LOCAL_HOST.match(secret.after) is None and not _has_words(value)
     if secret.rule in _CHOSEN_RULES or secret.rule in _ISSUED_RULES:
         return not is_sample and _stands_as_value(file, secret) and _is_credential(secret, value)
     return (
@@ -426,6 +439,8 @@ class _Leftover:
     effect: str
 
 
+_PRINTS_IN_LIBRARY: Final = "it prints values into the output of every program that uses the package"
+_GO_PROGRAM: Final = re.compile(r"^package main\b", re.MULTILINE)
 _LEFTOVERS: Final = (
     _Leftover((".py",), _PYTHON_DEBUGGER, _STOPS),
     _Leftover(_JAVASCRIPT, re.compile(r"(debugger)\s*;?\s*(?://.*)?$"), _STOPS),
@@ -436,6 +451,7 @@ _LEFTOVERS: Final = (
     _Leftover((".php",), re.compile(r"(var_dump|dd)\("), _PRINTS),
     _Leftover((".java", ".kt"), re.compile(r"((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
     _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>)))\("), _PRINTS),
+    _Leftover((".go",), re.compile(r"(fmt\.Println)\(\"[\w$. :=-]{1,40}\"\s*,\s*[\w.\[]"), _PRINTS_IN_LIBRARY),
     _Leftover(
         (".py",),
         re.compile(
@@ -485,7 +501,9 @@ def _patterns_for(file: ChangedFile) -> list[tuple[re.Pattern[str], str]]:
     patterns = [
         (each.pattern, each.effect)
         for each in _LEFTOVERS
-        if file.suffix in each.suffixes and (prints or each.effect == _STOPS)
+        if file.suffix in each.suffixes
+        and (prints or each.effect == _STOPS)
+        and (each.effect != _PRINTS_IN_LIBRARY or _GO_PROGRAM.search(file.after or "package main") is None)
     ]
     if file.suffix == ".py" and "pdb" in file.diff and not _uses_debugger(file):
         patterns.append((_PYTHON_IMPORT, "nothing else of the module is used"))

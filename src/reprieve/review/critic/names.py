@@ -8,7 +8,7 @@ from reprieve.review.critic.commonjs_names import commonjs_breaks
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.go_names import go_breaks
 from reprieve.review.critic.javascript_names import SUFFIXES as JAVASCRIPT_SUFFIXES
-from reprieve.review.critic.javascript_names import javascript_breaks
+from reprieve.review.critic.javascript_names import javascript_breaks, lost_bindings
 from reprieve.review.critic.parsing import ParserChild
 from reprieve.review.critic.python_names import PythonTree, removed_uses
 from reprieve.review.critic.python_signatures import broken_calls
@@ -40,7 +40,13 @@ def find_broken_uses(change: ChangeSet) -> Iterable[Finding]:
     """Uses of removed names in every language, and calls that fit no longer; Python files are parsed once for both."""
     with ParserChild() as child:
         tree = PythonTree(change, child)
-        uses = [*removed_uses(tree), *javascript_breaks(change), *commonjs_breaks(change), *go_breaks(change)]
+        uses = [
+            *removed_uses(tree),
+            *javascript_breaks(change),
+            *lost_bindings(change),
+            *commonjs_breaks(change),
+            *go_breaks(change),
+        ]
         for use in uses:
             yield REMOVED_NAME.at(use.path, use.line, fact=use.fact, hint=use.hint)
         for call in broken_calls(tree):

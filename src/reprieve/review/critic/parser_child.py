@@ -80,9 +80,15 @@ def _toml(text: str) -> dict[str, Any]:
 def _yaml(text: str) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - only where a file is YAML
 
+    anchors: set[str] = set()
     try:
-        for _ in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # events: no objects are built
-            pass
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # no objects are built
+            if isinstance(event, yaml.DocumentStartEvent):
+                anchors.clear()
+            elif isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
+                return {"error": [event.start_mark.line + 1, f"there is no anchor {event.anchor[:60]!r}"]}
+            elif isinstance(event, yaml.NodeEvent) and event.anchor:
+                anchors.add(event.anchor)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         return {"error": [mark.line + 1 if mark else 1, error.problem or "it is not YAML"]}

@@ -1,4 +1,4 @@
-"""Parses files of strangers in a child process: a file that takes too long or too much is given up, not the review."""
+"""Parses untrusted files in a child process. A file over the limits is skipped, and the review goes on."""
 
 from __future__ import annotations
 

@@ -434,7 +434,7 @@ _OUTSIDERS: Final = re.compile(
 )
 _SCRIPT: Final = re.compile(r"(\s*)(?:-\s+)?(?:run|script):\s*(.*)")
 _TOOL: Final = re.compile(
-    r"\b(pytest|tox|nox|mypy|pyright|ruff check|flake8|pylint|unittest|eslint|vitest|jest|npm (?:run )?test"
+    r"\b(playwright test|cypress run|pytest|tox|nox|mypy|pyright|ruff check|flake8|pylint|unittest|eslint|vitest|jest|npm (?:run )?test"
     r"|yarn test|pnpm (?:run )?test"
     r"|npm run lint|yarn lint|pnpm lint|tsc|go test|go vet|golangci-lint|cargo test|cargo clippy"
     r"|mvn (?:test|verify)|gradlew? (?:test|check)"
@@ -780,6 +780,12 @@ def _is_migration(file: ChangedFile) -> bool:
     return "migrations.Migration" in text or "down_revision" in text or "class Migration(" in text
 
 
+_NOT_STORED: Final = re.compile(
+    r"validators?\b|help_text|verbose_name|choices\b|constraint=|^\s*[\])},]+\s*$|\.objects\b"
+)
+"""Parts of a migration that leave the schema as it is."""
+
+
 def _edited_line(file: ChangedFile) -> int:
     """The first line of code that changed in a migration that existed; 0 where only its form changed."""
     if file.before is None or file.old_path != file.path:
@@ -787,7 +793,7 @@ def _edited_line(file: ChangedFile) -> int:
     if _FORMATTING.sub("", file.before) == _FORMATTING.sub("", file.after or ""):
         return 0
     changed = [line[:MAX_LINE] for line in [*file.added.values(), *file.removed.values()]]
-    if not any(line.strip() and not _IMPORT.match(line) for line in changed):
+    if not any(line.strip() and not _IMPORT.match(line) and not _NOT_STORED.search(line) for line in changed):
         return 0
     return next(
         (number for number, line in readable_lines(file) if not _IMPORT.match(line)),

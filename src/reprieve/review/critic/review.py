@@ -71,7 +71,7 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What people read: one summary and one list of findings."""
+    """The report: one summary and one list of findings."""
 
     summary: str = ""
     severity: Severity = Severity.NONE

@@ -89,7 +89,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "correct the index.",
     ),
     *_rules(
-        "PLE0237", "attribute-not-in-slots", _HIGH, "an attribute that `__slots__` does not list",
+        "PLE0237", "attribute-not-in-slots", _HIGH, "an attribute that the `__slots__` of a class without bases does not list",
         "The class has `__slots__` without this attribute, so the assignment raises AttributeError: "
         "add it to `__slots__`.",
     ),
@@ -215,12 +215,6 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "B012", "return-in-finally", _MEDIUM, "`return`, `break` or `continue` in a `finally` block",
         "Leaving a `finally` block this way drops the exception that is being raised: move the "
         "statement out of it.",
-    ),
-    *_rules(
-        "B020", "loop-overwrites-iterable", _LOW,
-        "a loop variable that has the name of what the loop goes over",
-        "The loop overwrites the name that it goes over, so code after it sees the last element: "
-        "rename the loop variable.",
     ),
     *_rules(
         "B022 B025 B029 B030 PLW0711", "exception-not-caught", _MEDIUM,
@@ -628,7 +622,7 @@ def _undefined_name(problem: _Problem, file: ChangedFile) -> Severity | None:
         return None
     before = problem.line[: problem.column - 1]
     is_quoted = before.count('"') % 2 == 1 or before.count("'") % 2 == 1
-    return _LOW if is_quoted else _HIGH
+    return None if is_quoted else _HIGH
 
 
 def _redefinition(problem: _Problem, file: ChangedFile) -> Severity | None:
@@ -744,6 +738,19 @@ def _pickle(problem: _Problem, file: ChangedFile) -> Severity | None:
     _ = file
     is_signed = any("hmac" in line or "compare_digest" in line for line in problem.lines)
     return None if is_signed or "dumps(" in problem.line else _MEDIUM
+
+
+_ESCAPED: Final = re.compile(r"escape|format_html|render|_\(|gettext|sanitize|clean|bleach|json_script|conditional_")
+_PUT_INTO: Final = re.compile(r"""\bf["']|\.format\(|["']\s*%|\+""")
+
+
+def _unescaped(problem: _Problem, file: ChangedFile) -> Severity | None:
+    """Text that is put together from values nearby, none of them escaped."""
+    _ = file
+    text = " ".join(problem.lines[problem.row - 1 : problem.end_row])[:_MAX_QUERY]
+    above = " ".join(problem.lines[max(0, problem.row - 4) : problem.row - 1])[:_MAX_QUERY]
+    is_static = not _PUT_INTO.search(text) and re.search(r"mark_safe\(\s*(?:[\"'A-Z]|$)", text)
+    return None if is_static or _ESCAPED.search(f"{above} {text}") else _MEDIUM
 
 
 def _weak_hash(problem: _Problem, file: ChangedFile) -> Severity | None:
@@ -862,6 +869,7 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "ISC004": _missing_comma,
     "S103": _permission,
     "S301": _pickle,
+    "S308": _unescaped,
     "S324": _weak_hash,
     "S602": _shell,
     "S605": _shell,

@@ -1,4 +1,4 @@
-"""What a rule and a check are."""
+"""Rules and checks of the critic."""
 
 from __future__ import annotations
 

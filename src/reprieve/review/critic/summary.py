@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from reprieve.review.critic.findings import Finding
 
 _SHOWN_AREAS: Final = 3
+_LINES_TO_TEST: Final = 15
+_TESTED: Final = frozenset(
+    {"Python", "JavaScript", "TypeScript", "Go", "Rust", "Ruby", "Java", "Kotlin", "C#", "PHP", "Swift"}
+)
 _LANGUAGES: Final = {
     ".py": "Python", ".pyi": "Python", ".js": "JavaScript", ".jsx": "JavaScript", ".mjs": "JavaScript", ".cjs": "JavaScript",
     ".ts": "TypeScript", ".tsx": "TypeScript", ".go": "Go", ".rs": "Rust", ".rb": "Ruby", ".java": "Java", ".kt": "Kotlin",
@@ -42,10 +46,18 @@ def describe_change(change: ChangeSet) -> str:
     areas = _most_common(_area(each) for each in change.files)
     where = f" in {_listed(areas)}" if areas else ""
     of = f" of {_listed(languages)}" if languages else ""
+    untested = ""
+    if any(_is_code(each) for each in change.files) and not any(each.is_test for each in change.files):
+        untested = " No test is changed."
     return (
         f"The change touches {count(len(change.files), 'file')}{which}{of}{where}: "
-        f"{count(added, 'line')} added, {removed} removed."
+        f"{count(added, 'line')} added, {removed} removed.{untested}"
     )
+
+
+def _is_code(file: ChangedFile) -> bool:
+    """Whether a file is a program, with enough added lines to expect a test."""
+    return _LANGUAGES.get(file.suffix, "") in _TESTED and not file.is_generated and len(file.added) >= _LINES_TO_TEST
 
 
 def describe_findings(findings: Sequence[Finding]) -> str:
@@ -58,12 +70,17 @@ def describe_findings(findings: Sequence[Finding]) -> str:
     spread = Counter(each.severity for each in counted)
     parts = [f"{spread[severity]} {severity}" for severity in sorted(spread, key=lambda each: -each.rank)]
     worst = counted[0]
-    return f"{count(len(counted), 'finding')}: {', '.join(parts)}. The first is {worst.rule or 'a comment'} at {worst.place}.{more}"
+    return f"{count(len(counted), 'finding')}: {', '.join(parts)}. The first is {worst.rule or 'a comment'} at {printable(worst.place)}.{more}"
 
 
-def describe_scope(checks: int, files: int, not_checked: Sequence[str]) -> str:
-    """What was checked and what was not: `12 checks on 3 files; 2 .go files: ...`."""
-    return "; ".join([f"{count(checks, 'check')} on {count(files, 'file')}", *not_checked])
+def describe_scope(rules: int, files: int, not_checked: Sequence[str]) -> str:
+    """What was checked and what was not: `12 rules on 3 files; 2 .go files: ...`."""
+    return "; ".join([f"{count(rules, 'rule')} on {count(files, 'file')}", *not_checked])
+
+
+def printable(text: str) -> str:
+    """A text of a repository on one line, without control characters."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def count(number: int, noun: str) -> str:
@@ -73,7 +90,7 @@ def count(number: int, noun: str) -> str:
 
 def _area(file: ChangedFile) -> str:
     parents = PurePosixPath(file.path).parts[:-1]
-    return "/".join(parents[:2])
+    return printable("/".join(parents[:2]))
 
 
 def _most_common(words: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What switches rules off: `[critic]` of reprieve.toml at the base, and comments that allow a finding."""
+"""Settings and comments that switch rules off; both are read from the base of a change."""
 
 from __future__ import annotations
 
