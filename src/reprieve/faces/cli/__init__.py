@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from functools import cache
@@ -16,6 +17,8 @@ import reprieve
 from reprieve.errors import ReprieveError, StoreAddressError, StoreUnavailableError
 from reprieve.faces.cli.common import complain
 
+_COLLECTED_AFTER: Final = 50_000
+"""New objects between two collections: loading the modules of a command makes many that stay."""
 _COMMANDS: Final = {
     "review": "review:review",
     "serve": "review:serve",
@@ -87,6 +90,7 @@ def root(
 
 def main() -> None:
     """Run the command line; what went wrong is told in a sentence, with exit code 2."""
+    gc.set_threshold(_COLLECTED_AFTER)
     try:
         app()
     except StoreAddressError as error:

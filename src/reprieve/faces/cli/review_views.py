@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final
 
-from rich.live import Live
 from rich.text import Text
 
 from reprieve.core.lifecycle import JobStatus
@@ -318,6 +317,8 @@ def _shown(*, shows_jobs: bool) -> Iterator[Callable[[Sequence[Asked], Sequence[
         yield lambda asked, found: None  # noqa: ARG005 - nothing is shown
         return
     if sys.stdout.isatty():
+        from rich.live import Live  # noqa: PLC0415 - a hook shows no jobs and does not wait for it
+
         with Live(console=console(), auto_refresh=False) as live:
             yield lambda asked, found: live.update(_picture(asked, found), refresh=True)
         return
