@@ -637,3 +637,8 @@ def test_a_retry_that_gives_up_with_an_error_of_its_own_needs_a_pause_all_the_sa
         "    except requests.RequestException as error:\n        if attempt == 2:\n            raise NotFound(str(error)) from error\n"
     )
     assert problems_in(code) == ["retry-without-backoff"]
+
+
+def test_a_client_of_go_that_loses_its_timeout_with_its_lines_is_reported():
+    after = CLIENT.replace("&http.Client{\n\t\tTimeout: wait,\n\t\tTransport: t,\n\t}", "&http.Client{}")
+    assert rules_in(after, before=CLIENT, path="client.go") == ["no-timeout"]

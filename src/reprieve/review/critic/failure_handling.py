@@ -232,7 +232,7 @@ def check_lost_awaits(change: ChangeSet) -> Iterator[Finding]:
 _ANY_FILE: Final = tuple(
     re.compile(text)
     for text in (
-        r"\bInsecureSkipVerify:\s*true\b",
+        r"\bInsecureSkipVerify\s*[:=]\s*true\b",
         r"\brejectUnauthorized['\"]?\s*[:=]\s*false\b",
         r"\bNODE_TLS_REJECT_UNAUTHORIZED\b['\"\]]{0,2}\s*[:=]\s*['\"]?0\b",
         r"\bwget\s[^|;&]*--no-check-certificate\b",
@@ -398,7 +398,6 @@ _GO_CALL: Final = re.compile(r"\bhttp\.(?:Get|Post|PostForm|Head)\(")
 _GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{\s*\}|\bhttp\.DefaultClient\.(?:Do|Get|Post|PostForm|Head)\(")
 
 
-_GO_TIMEOUT: Final = re.compile(r"\bTimeout:\s")
 _GO_LIMITED: Final = re.compile(r"\bhttp\.Client\{[^{}]{0,200}\bTimeout:")
 _GO_CLIENT_OPENS: Final = re.compile(r"\bhttp\.Client\{\s*$")
 _CLIENT_LINES: Final = 20
@@ -411,16 +410,13 @@ def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
         if file.suffix != ".go" or file.is_test or file.is_generated or '"net/http"' not in text:
             continue
         has_limit = re.search(r"\.Timeout\s*=|WithContext\(|context\.WithTimeout", text) is not None
-        removed = {line.strip() for line in file.removed.values()}
+        removed = [line.strip() for line in file.removed.values()]
+        loses_limit = _GO_LIMITED.search(" ".join(removed)) is not None
         for number, line in _code_lines(file):
-            waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and not has_limit)
-            if (waits and line.strip() not in removed) or (
-                line.strip() not in removed
-                and _GO_CLIENT.search(line)
-                and any(map(_GO_LIMITED.search, file.removed.values()))
-            ):
+            waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and (loses_limit or not has_limit))
+            if waits and line.strip() not in removed:
                 yield NO_TIMEOUT.at(file.path, number)
-        if not has_limit or any(_GO_TIMEOUT.search(line) for line in file.removed.values()):
+        if loses_limit or not has_limit:
             yield from (NO_TIMEOUT.at(file.path, number) for number in _clients_without_timeout(file, text))
 
 

@@ -27,7 +27,7 @@ _HTTP_METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head
 _HTTP_LIBRARIES: Final = frozenset({"requests", "httpx", "httpx2", "aiohttp", "urllib3"})
 _BROAD: Final = frozenset({"Exception", "BaseException"})
 _NETWORK_ERRORS: Final = frozenset({
-    "OSError", "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "RequestException", "HTTPError", "ClientError",
+    "OSError", "SMTPException", "SMTPConnectError", "SMTPServerDisconnected", "ConnectionError", "ConnectionResetError", "ConnectionRefusedError", "RequestException", "HTTPError", "ClientError",
     "ClientConnectionError", "RequestError", "TransportError", "URLError", "OperationalError", "InterfaceError", "DBAPIError",
 })  # fmt: skip
 """Without timeouts: a call that timed out has waited already."""
