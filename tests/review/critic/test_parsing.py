@@ -40,6 +40,11 @@ def test_a_text_that_takes_too_long_is_given_up_and_the_next_is_parsed_by_a_new_
         assert child.parse("json", "[]") == {"error": None}
 
 
+def test_the_time_for_all_files_together_is_limited():
+    with ParserChild(budget=0.0) as child:
+        assert child.parse("json", "[]") == {"error": None, "gave_up": "the time for parsing this change is used up"}
+
+
 def test_a_text_over_one_megabyte_is_not_parsed(child):
     assert child.parse("json", " " * 1_000_001) == {"error": None, "gave_up": "it is larger than 1 MB"}
 

@@ -21,6 +21,8 @@ MAX_BYTES: Final = 1_000_000
 """Larger files are not parsed."""
 TIMEOUT_SECONDS: Final = 2.0
 """For one file, the start of the child left out."""
+BUDGET_SECONDS: Final = 60.0
+"""For all files of a change together: many slow files must not keep a worker busy for hours."""
 _START_SECONDS: Final = 10.0
 _MAX_ANSWER_BYTES: Final = 32 << 20
 _CHILD: Final = Path(__file__).with_name("parser_child.py")
@@ -53,8 +55,9 @@ def kind_of(path: str) -> str | None:
 class ParserChild:
     """The child, started when it is first needed; one file at a time."""
 
-    def __init__(self, *, timeout: float = TIMEOUT_SECONDS) -> None:
-        self._timeout = timeout
+    def __init__(self, *, timeout: float = TIMEOUT_SECONDS, budget: float = BUDGET_SECONDS) -> None:
+        """`timeout` is for one file, `budget` for all files of one child."""
+        self._timeout, self._left = timeout, budget
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
 
@@ -70,6 +73,15 @@ class ParserChild:
         """The child's answer; `{"error": None, "gave_up": why}` for a text that is too large or takes too long."""
         if len(text) > MAX_BYTES:
             return {"error": None, "gave_up": "it is larger than 1 MB"}
+        if self._left <= 0:
+            return {"error": None, "gave_up": "the time for parsing this change is used up"}
+        began = time.monotonic()
+        try:
+            return self._parsed(kind, text)
+        finally:
+            self._left -= time.monotonic() - began
+
+    def _parsed(self, kind: str, text: str) -> dict[str, Any]:
         started = self._process is None
         process = self._started()
         assert process.stdin is not None  # noqa: S101 - it is piped
