@@ -207,7 +207,16 @@ def _decoys(rows: list[dict[str, Any]], number: int, chance: random.Random) -> l
 
 def _noise(repository: Path, commit: str, path: str, lines: set[int]) -> list[tuple[int, str, str]]:
     text = _git(repository, "show", f"{commit}:{path}")
-    command = [find_ruff() or "ruff", "check", "--isolated", "--no-cache", "--output-format", "json", "--select", ",".join(_NOISE)]
+    command = [
+        find_ruff() or "ruff",
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--output-format",
+        "json",
+        "--select",
+        ",".join(_NOISE),
+    ]
     done = subprocess.run(
         [*command, "--stdin-filename", "x.py", "-"], input=text, capture_output=True, text=True, check=False
     )

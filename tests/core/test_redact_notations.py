@@ -246,3 +246,12 @@ def test_what_follows_a_value_with_quotes_of_its_own_stays(text, value, kept):
     clean = redact(text)
     assert value not in clean
     assert kept in clean
+
+
+@pytest.mark.parametrize("text", ["&amp;amp;", "a &amp;amp;amp; b", "&amp;amp;amp;amp;"])
+def test_an_ampersand_that_was_escaped_several_times_stays_as_it_is(text):
+    assert redact(text) == text
+
+
+def test_a_secret_behind_an_ampersand_that_was_escaped_twice_is_found():
+    assert "hunter2-hunter2" not in redact("https://shop.example/?a=1&amp;amp;password=hunter2-hunter2")

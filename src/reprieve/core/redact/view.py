@@ -26,7 +26,8 @@ _PERCENT_SIGNS: Final = {
 
 def _sign(entity: bytes) -> bytes:
     """A quote behind as many backslashes as the entity was long reads as one that is escaped so often."""
-    sign = _SIGNS[entity if entity == b"&amp;" else entity.replace(b"amp;", b"")]
+    inner = entity.replace(b"amp;", b"")  # what is left of `&amp;amp;quot;`, and nothing but the sign of `&amp;amp;`
+    sign = b"&" if inner == b"&" else _SIGNS[inner]
     fill = b"\\" if sign in (b'"', b"'") else b" "
     gap = fill * (len(entity) - 1)
     return sign + gap if sign == b">" else gap + sign  # an arrow stays one: `=&gt;`

@@ -64,14 +64,14 @@ class Finding(BaseModel):
 
 
 def fold(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings of the same rule with the same text in one file, and in all files where they are of low severity.
+    """Merge findings of the same rule with the same text: of high severity those of one file, others of all files.
 
     Secrets are never merged: each one has to be revoked. Returns the worst first, then by file and line.
     """
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for each in findings:
         key: tuple[object, ...] = (each.rule, each.comment, each.severity, each.origin, each.allowed)
-        if each.severity is not Severity.LOW:
+        if each.severity is Severity.HIGH:
             key = (*key, each.file)
         if not each.rule or each.rule == SECRET_RULE:
             key = (*key, each.file, each.line)
