@@ -614,9 +614,8 @@ def test_two_texts_without_a_comma_between_them_are_reported_beside_texts_with_o
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("a.go", "package a\n\nfunc f() {\n\tout, _ := os.Create(name)\n}\n"),
-        ("a.go", "package a\n\nfunc f() {\n\t_ = os.WriteFile(name, data, 0o600)\n}\n"),
         ("a.ts", "load().catch(() => {});\n"),
+        ("a.js", "load().catch((e) => {});\n"),
     ],
 )
 def test_an_error_that_is_not_looked_at_is_reported(path, code):
@@ -642,3 +641,26 @@ def test_a_retry_that_gives_up_with_an_error_of_its_own_needs_a_pause_all_the_sa
 def test_a_client_of_go_that_loses_its_timeout_with_its_lines_is_reported():
     after = CLIENT.replace("&http.Client{\n\t\tTimeout: wait,\n\t\tTransport: t,\n\t}", "&http.Client{}")
     assert rules_in(after, before=CLIENT, path="client.go") == ["no-timeout"]
+
+
+@pytest.mark.parametrize("discard", ["out, _ := os.Create(name)", "_ = os.WriteFile(name, data, 0o600)"])
+def test_a_go_error_is_reported_where_the_change_stops_looking_at_it(discard):
+    call = discard.partition("= ")[2]
+    before = f"package a\n\nfunc f() {{\n\tif err := {call}; err != nil {{\n\t\treturn err\n\t}}\n}}\n"
+    after = f"package a\n\nfunc f() {{\n\t{discard}\n}}\n"
+    assert rules_in(after, before=before, path="a.go") == ["swallowed-exception"]
+    assert rules_in(after, path="a.go") == []
+
+
+def test_a_script_that_a_person_starts_needs_no_timeout():
+    code = "import requests\n\n\ndef f(url):\n    return requests.get(url)\n"
+    assert rules_in(code, path="scripts/notes.py") == []
+    assert rules_in(code, path="shop/notes.py") == ["no-timeout"]
+
+
+def test_a_second_try_needs_no_pause():
+    code = (
+        "tries = 0\nwhile True:\n    tries += 1\n    try:\n        return client.ping()\n    except OSError:\n"
+        "        if tries > 1:\n            raise\n"
+    )
+    assert problems_in(f"def f():\n{textwrap.indent(code, '    ')}") == []

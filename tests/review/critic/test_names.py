@@ -750,3 +750,9 @@ def test_a_constant_of_the_same_script_that_is_removed_and_still_called_is_repor
     assert found == [("removed-name", "a.js:4")]
     bound = after.replace("function make ()", "function make (lru)")
     assert check_change(change_between({"a.js": before}, {"a.js": bound})).findings == ()
+
+
+def test_a_method_with_the_name_of_a_removed_import_is_no_use_of_it():
+    before = "const fresh = require('fresh')\n\nmodule.exports = {\n  get fresh () {\n    return fresh(this)\n  }\n}\n"
+    after = "module.exports = {\n  get fresh () {\n    return this.request.fresh\n  }\n}\n"
+    assert check_change(change_between({"a.js": before}, {"a.js": after})).findings == ()

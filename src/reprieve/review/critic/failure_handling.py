@@ -143,6 +143,8 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
 # Python
 
 
+_SCRIPT: Final = re.compile(r"(?:^|/)(?:scripts?|extras?|tools?|ci|docker|bin|hack|contrib)/")
+"""Folders with programs that a person or a job starts, and ends."""
 _EXAMPLE: Final = re.compile(r"(?:^|/)(?:examples?|docs?|samples?|demos?|tutorials?)/")
 """Folders with code that shows one thing and leaves the rest out."""
 
@@ -171,6 +173,8 @@ def check_python(change: ChangeSet) -> Iterator[Finding]:
         )
         for rule, line, last, detail in new:
             lost = any(map(_PYTHON_HANDLES.search, file.removed.values())) and line not in file.added
+            if rule == NO_TIMEOUT.id and _SCRIPT.search(file.path):
+                continue
             if lost or not _is_explained(rule, lines[line - 1 : last]):
                 ends = rule == CANCELLATION.id and detail == "ends"
                 yield _PYTHON_RULES[rule].at(file.path, line, severity=Severity.LOW if ends else None)
@@ -282,14 +286,9 @@ _CATCH: Final = re.compile(r"(?:^|[\s}])catch\s*(?:\([^(){}]{0,200}\)\s*)?\{\s*(
 _RESCUE: Final = re.compile(
     r"^\s*rescue(?:\s+(?:StandardError|Exception))?(?:\s*=>\s*\w+)?\s*(?:;\s*(?:nil|end)\b.*)?$"
 )
-_GO_IGNORED: Final = re.compile(
-    r"^\s*_\s*=\s*(?:err|(?:os|ioutil)\.(?:WriteFile|Rename|Mkdir|MkdirAll|Chmod|Symlink|Truncate)\(.*|json\.Unmarshal\(.*|\w+\.(?:Chmod|Sync|Truncate|Commit|Encode|Decode)\(.*)\s*$"
-)
+_GO_IGNORED: Final = re.compile(r"^\s*_\s*=\s*err\s*$")
+_GO_DISCARDS: Final = re.compile(r"^\s*(?:\w+,\s*)?_\s*:?=\s*([\w.]+)\(")
 _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
-_GO_UNCHECKED: Final = re.compile(
-    r"^\s*\w+,\s*_\s*:?=\s*(?:(?:os|ioutil)\.(?:Create|Open|OpenFile|ReadFile|ReadDir)|json\.Marshal\w*|http\.(?:Get|Post|Head|NewRequest)"
-    r"|net\.(?:Dial|Listen)|sql\.Open|io\.ReadAll|url\.Parse)\("
-)
 _NO_CATCH: Final = re.compile(r"\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)")
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
 
@@ -330,6 +329,9 @@ def check_lost_handling(change: ChangeSet) -> Iterator[Finding]:
         lines = _numbered(file.after or "")
         for number, line in file.added.items():
             above, below = lines.get(number - 1, ""), lines.get(number + 1, "")
+            discards = _GO_DISCARDS.match(line[:_LONGEST_LINE]) if is_go else None
+            if discards and any(f"{discards[1]}(" in each and "err" in each for each in file.removed.values()):
+                yield SWALLOWED.at(file.path, number)
             is_whole_body = opens.match(above[:_LONGEST_LINE]) and below.strip().startswith("}")
             if is_whole_body and ignores.match(line[:_LONGEST_LINE]) and _handled_before(file, number):
                 yield SWALLOWED.at(file.path, number - 1)
@@ -380,9 +382,7 @@ def _drops_error(suffix: str, lines: Mapping[int, str], number: int) -> bool:
         return line.rstrip().endswith(" rescue nil") or bool(_RESCUE.match(line) and (following == "end" or ends))
     if suffix == ".go":
         tested = _GO_EMPTY.match(line)
-        return bool(
-            _GO_IGNORED.match(line) or _GO_UNCHECKED.match(line) or (tested and (tested[1] or following == "}"))
-        )
+        return bool(_GO_IGNORED.match(line) or (tested and (tested[1] or following == "}")))
     if suffix in _SCRIPTS and _NO_CATCH.search(line):
         return True
     caught = _CATCH.search(line)
@@ -407,7 +407,8 @@ def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
     """HTTP calls of Go that wait without limit."""
     for file in change.files:
         text = file.after or ""
-        if file.suffix != ".go" or file.is_test or file.is_generated or '"net/http"' not in text:
+        is_left_out = file.is_test or file.is_generated or _SCRIPT.search(file.path)
+        if file.suffix != ".go" or is_left_out or '"net/http"' not in text:
             continue
         has_limit = re.search(r"\.Timeout\s*=|WithContext\(|context\.WithTimeout", text) is not None
         removed = [line.strip() for line in file.removed.values()]

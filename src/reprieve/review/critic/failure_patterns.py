@@ -725,7 +725,8 @@ def _loop_problems(module: _Module, loop: ast.For | ast.While, node: _Try) -> It
     needs_no_pause = any(_NO_SERVICE.match(_last_name(call.func)) for call in _calls_in(loop.body))
     if broad and calls and not needs_no_pause:
         handler = broad[0]
-        if not pauses and not _repairs(handler, node):
+        is_short = _is_forever(loop) and _has_limit(loop, node)  # most of these try a second time, and no more
+        if not pauses and not is_short and not _repairs(handler, node):
             yield _problem("retry-without-backoff", loop)
         elif pauses and _is_forever(loop) and not _repairs(handler, node) and not _has_limit(loop, node):
             yield _problem("retry-without-limit", loop)

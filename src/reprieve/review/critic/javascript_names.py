@@ -68,6 +68,8 @@ _BINDING: Final = re.compile(rf"(?:(?:const|let|var)[ ]+({_NAME})[ ]*=|import[ ]
 """A name that a line binds for the whole file."""
 _USED: Final = re.compile(r"[ ]?\(|\.[A-Za-z_$]")
 """Only calls and members: every other use could be a binding of its own."""
+_METHOD_BODY: Final = re.compile(r"[ ]?\([^()]{0,300}\)\s*\{")
+"""A method or a function of the same name."""
 _MAX_BINDING: Final = 500
 _DATA_FOLDERS: Final = {"node_modules", "fixtures", "__fixtures__", "testdata"}
 """Folders with files that a program reads but may not run."""
@@ -161,7 +163,8 @@ def lost_bindings(change: ChangeSet) -> Iterator[BrokenUse]:
         for name in sorted(removed)[:MAX_CANDIDATES]:
             places = list(islice(re.finditer(rf"(?<![\w$.#]){re.escape(name)}(?![\w$])", blank), _MAX_IMPORTS))
             used = [each for each in places if _USED.match(blank, each.end())]
-            if used and len(used) == len(places):
+            is_method = any(_METHOD_BODY.match(blank, each.end()) for each in used)
+            if used and not is_method and len(used) == len(places):
                 fact = f"`{name}` is no longer defined in {file.path}"
                 yield BrokenUse(file.path, line_at(file.after, used[0].start()), fact, KEEP)
 

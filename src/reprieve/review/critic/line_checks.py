@@ -253,6 +253,7 @@ def _rule_of(value: str, rule: str) -> str:
     return next((each for each, _ in report.counts if _is_of_vendor(each)), rule)
 
 
+_STRUCT_TAG: Final = re.compile(r"`\w+:\"")
 _LONG_PASSWORD: Final = 20
 """A random password of this length in a URL is a real one, in an example too."""
 _VENDOR_VALUE: Final = re.compile(
@@ -264,6 +265,8 @@ _VENDOR_VALUE: Final = re.compile(
 
 def _is_secret(file: ChangedFile, secret: _Secret, *, is_sample: bool) -> bool:
     value = secret.value.strip(_AROUND)
+    if file.suffix == ".go" and _STRUCT_TAG.search(secret.before):
+        return False
     if _VENDOR_VALUE.match(value) and not _REPEATED.search(value) and not _VENDOR_PLACEHOLDER.search(value):
         return not is_sample or _entropy(value) >= _ENOUGH_ENTROPY
     if secret.rule == "url-credentials" and len(value) >= _LONG_PASSWORD and _entropy(value) >= _ENOUGH_ENTROPY:

@@ -351,7 +351,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "The debugger of Flask lets visitors run code: switch it on by a setting, never in the source.",
     ),
     *_rules(
-        "S308 S701 S704", "cross-site-scripting", _MEDIUM, "text that goes into HTML without escaping",
+        "S701 S704", "cross-site-scripting", _MEDIUM, "text that goes into HTML without escaping",
         "Values in this text go into the page unescaped: use `format_html` or templates with autoescape.",
     ),
     *_rules(
@@ -740,19 +740,6 @@ def _pickle(problem: _Problem, file: ChangedFile) -> Severity | None:
     return None if is_signed or "dumps(" in problem.line else _MEDIUM
 
 
-_ESCAPED: Final = re.compile(r"escape|format_html|render|_\(|gettext|sanitize|clean|bleach|json_script|conditional_")
-_PUT_INTO: Final = re.compile(r"""\bf["']|\.format\(|["']\s*%|\+""")
-
-
-def _unescaped(problem: _Problem, file: ChangedFile) -> Severity | None:
-    """Text that is put together from values nearby, none of them escaped."""
-    _ = file
-    text = " ".join(problem.lines[problem.row - 1 : problem.end_row])[:_MAX_QUERY]
-    above = " ".join(problem.lines[max(0, problem.row - 4) : problem.row - 1])[:_MAX_QUERY]
-    is_static = not _PUT_INTO.search(text) and re.search(r"mark_safe\(\s*(?:[\"'A-Z]|$)", text)
-    return None if is_static or _ESCAPED.search(f"{above} {text}") else _MEDIUM
-
-
 def _weak_hash(problem: _Problem, file: ChangedFile) -> Severity | None:
     _ = file
     near = " ".join(problem.lines[max(0, problem.row - 4) : problem.row + 3]).lower()
@@ -869,7 +856,6 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "ISC004": _missing_comma,
     "S103": _permission,
     "S301": _pickle,
-    "S308": _unescaped,
     "S324": _weak_hash,
     "S602": _shell,
     "S605": _shell,
