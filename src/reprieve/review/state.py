@@ -20,8 +20,14 @@ def state_folder(repository: str) -> Path:
         found = repository_at(repository)
     except UsageError:
         return _home()
-    git_dir = None if found.remote else _git_dir(Path(found.location))
-    return _home() if git_dir is None or not os.access(git_dir, os.W_OK) else git_dir / _NAME
+    folder = None if found.remote else git_state_folder(Path(found.location))
+    return _home() if folder is None or not os.access(folder.parent, os.W_OK) else folder
+
+
+def git_state_folder(folder: Path) -> Path | None:
+    """`.git/reprieve` of the repository that a folder is in; None outside of a repository."""
+    git_dir = _git_dir(folder)
+    return None if git_dir is None else git_dir / _NAME
 
 
 def _git_dir(folder: Path) -> Path | None:

@@ -2,7 +2,6 @@
 
 import ast
 import textwrap
-import time
 
 import pytest
 
@@ -385,10 +384,9 @@ def test_the_parser_child_finds_the_problems():
         + "".join(f"{'  ' * depth}except Exception:\n{'  ' * depth} pass\n" for depth in range(14, -1, -1)),
     ],
 )  # fmt: skip
-def test_large_files_are_read_in_a_moment(text):
-    started = time.monotonic()
-    find_problems(ast.parse(text))
-    assert time.monotonic() - started < 1
+@pytest.mark.timeout(60)  # quadratic work would take longer
+def test_large_files_are_read_to_their_end(text):
+    assert all(each[1] <= text.count("\n") for each in find_problems(ast.parse(text)))
 
 
 # Other languages
@@ -508,11 +506,10 @@ def test_a_patch_alone_is_enough_for_other_languages():
 
 @pytest.mark.parametrize("sign", [" ", "(", "'", "a ", "curl ", "catch (", "rescue ", "#"])
 @pytest.mark.parametrize("suffix", ["sh", "js", "rb", "go", "cs"])
-def test_long_lines_are_read_in_a_moment(sign, suffix):
+@pytest.mark.timeout(60)  # a pattern that tracks back would take longer
+def test_long_lines_hold_no_finding(sign, suffix):
     change = change_between({}, {f"a.{suffix}": (sign * 1_900)[:1_900] + "\n"})
-    started = time.monotonic()
-    check_change(change, checks=failure_handling.CHECKS)
-    assert time.monotonic() - started < 1
+    assert "not checked" not in check_change(change, checks=failure_handling.CHECKS).scope
 
 
 def test_an_exception_of_the_project_that_is_created_and_not_raised_is_reported():

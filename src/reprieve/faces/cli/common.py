@@ -36,10 +36,10 @@ def _existing(url: str) -> str:
     """The database of the reviews of this repository, where none is named and this folder holds none."""
     if url != DEFAULT_URL or Path("reprieve.db").exists():
         return url
-    from reprieve.review.state import state_folder  # noqa: PLC0415 - only where no database is named
+    from reprieve.review.state import git_state_folder  # noqa: PLC0415 - only where no database is named
 
-    found = state_folder(".") / "reviews.db"
-    return f"sqlite:///{found}" if found.exists() else url
+    folder = git_state_folder(Path())
+    return f"sqlite:///{folder / 'reviews.db'}" if folder is not None and (folder / "reviews.db").exists() else url
 
 
 NewUrl = Annotated[
