@@ -237,5 +237,25 @@ def test_a_model_whose_packages_are_missing_is_told_in_a_sentence(review, monkey
     leave_a_breakpoint()
     monkeypatch.setattr("reprieve.review.parts.model_at", missing)
     said = review("--model", "local", code=2).err
-    assert "from a clone of Reprieve: pip install '.[local]'" in said
+    assert "pip install '.[local]', in a clone of Reprieve" in said
     assert "nobody expected" not in said
+
+
+def test_reviews_of_several_processes_at_the_same_time_all_end(shop):
+    for number in range(3):
+        Path(f"part{number}.py").write_text("def f():\n    breakpoint()\n")
+        shop("add", "--all")
+        shop("commit", "--quiet", "--message", f"Part {number}")
+    command = [sys.executable, "-m", "reprieve", "review", "--again"]
+    for _ in range(2):
+        started = [
+            subprocess.Popen([*command, f"HEAD~{number}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for number in range(3)
+        ]
+        try:
+            ended = [process.communicate(timeout=120)[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+        assert [process.returncode for process in started] == [0, 0, 0]
+        assert all("debug-leftover" in said for said in ended)

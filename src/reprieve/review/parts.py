@@ -113,7 +113,8 @@ def _model_of(settings: Settings) -> Model | None:
     try:
         return model_at(address_of(settings.model.name))
     except ImportError as error:
-        raise UsageError(f"{error} (from a clone of Reprieve: pip install '.[local]' and the like)") from None
+        said = str(error).replace("'reprieve[", "'.[")  # there is no release: from a clone
+        raise UsageError(f"{said}, in a clone of Reprieve") from None
 
 
 def address_of(name: str) -> str:

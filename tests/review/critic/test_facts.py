@@ -134,6 +134,9 @@ def test_of_a_patch_the_rules_that_need_the_tree_are_named_as_not_checked():
     report = check_change(patch_between({"cart.py": CLEAN}, {"cart.py": LEFT}))
     assert [each.rule for each in report.findings] == ["debug-leftover"]
     assert "the rest of the repository is unknown: " in report.scope
+    assert "1 file known only by the patch: rules that read whole files did not run on it" in report.scope.replace(
+        "them", "it"
+    )
     assert "removed-name" in report.scope
 
 

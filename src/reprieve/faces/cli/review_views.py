@@ -73,10 +73,7 @@ class ReviewWatch:
         if all(map(_settled, await self._look())):
             return
         working: asyncio.Task[None] | None = None
-        if await self._app.journal.store.lock_for_work():
-            working = asyncio.create_task(self._app.work(pipeline, until_idle=True))
-        else:
-            complain("another process works on this database already: waiting for it")
+        is_said = False
         try:
             with _shown(shows_jobs=self._shows_jobs) as show:
                 while True:
@@ -84,6 +81,12 @@ class ReviewWatch:
                     show(self._asked, found)
                     if all(map(_settled, found)) or (working is not None and working.done()):
                         break
+                    # The process that works on the database ends with its own reviews: the next one takes over.
+                    if working is None and await self._app.journal.store.lock_for_work():
+                        working = asyncio.create_task(self._app.work(pipeline, until_idle=True))
+                    elif working is None and not is_said:
+                        complain("another process works on this database already: waiting for it")
+                        is_said = True
                     await _pause(working)
         finally:
             if working is not None:

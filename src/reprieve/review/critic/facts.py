@@ -53,6 +53,11 @@ def check_change(
     left_out = {rule.id for check in checks if check not in used for rule in check.rules}
     if left_out:
         notes.append(f"the rest of the repository is unknown: {', '.join(sorted(left_out))} not checked")
+    partial = sum(1 for each in change.files if each.after is None and each.diff and not each.is_deleted)
+    if partial:
+        notes.append(
+            f"{count(partial, 'file')} known only by the patch: rules that read whole files did not run on them"
+        )
     found: list[Finding] = []
     incomplete: set[str] = set()
     for check in used:
