@@ -47,14 +47,17 @@ def test_a_model_is_one_setting(name, made):
 
 
 def test_a_settings_file_of_this_folder_cannot_switch_the_rules_off_or_replace_parts(folder, monkeypatch):
-    (folder / "reprieve.toml").write_text(
-        'facts = false\nparts = "evil:run"\nchaos = 1\ntrusted = ["/"]\nmodel = "local"\n[critic]\nexclude = ["*.py"]\n'
-    )
-    found = load()
-    assert (found.critic, found.facts, found.parts, found.chaos, found.trusted) == (None, True, None, None, ())
-    assert found.model.name == "local"
-    named = load(folder / "reprieve.toml")
+    path, rules = folder / "reprieve.toml", 'model = "local"\n[critic]\nexclude = ["*.py"]\n'
+    path.write_text(rules)
+    assert (load().critic, load().model.name) == (None, "local")
+    for line in ("facts = false", 'parts = "evil:run"', "chaos = 1", 'trusted = ["/"]'):
+        path.write_text(f"{line}\n{rules}")
+        with pytest.raises(UsageError, match=r"--settings reprieve\.toml"):
+            load()
+    path.write_text(f'facts = false\nparts = "evil:run"\n{rules}')
+    named = load(path)
     assert (named.critic.exclude, named.facts, named.parts) == (("*.py",), False, "evil:run")
+    path.write_text(rules)
     monkeypatch.setenv("REPRIEVE_REVIEW_CRITIC", '{"off": ["secret"]}')
     assert load().critic.off == ("secret",)
 

@@ -28,7 +28,7 @@ EMBEDDED: Final = "local"
 """The name of the model that comes in a Python package."""
 FILE: Final = "reprieve.toml"
 PREFIX: Final = "REPRIEVE_REVIEW_"
-NOT_FROM_FOLDER: Final = frozenset({"critic", "facts", "parts", "chaos", "trusted"})
+NOT_FROM_FOLDER: Final = frozenset({"facts", "parts", "chaos", "trusted"})
 """Settings that reprieve.toml in the current folder cannot make: it may be part of the change that is reviewed."""
 _FOLDER: Final = "the settings file of the current folder"
 
@@ -196,8 +196,13 @@ class Settings(BaseSettings):
         _ = dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls)
         if settings_cls.model_config.get("title") == _FOLDER:
-            for name in NOT_FROM_FOLDER:
-                file.init_kwargs.pop(name, None)
+            file.init_kwargs.pop("critic", None)  # read from the base of each change
+            refused = sorted(NOT_FROM_FOLDER & set(file.init_kwargs))
+            if refused:
+                raise UsageError(
+                    f"{FILE} in the current folder sets {', '.join(refused)}, and may be part of the change that is "
+                    f"reviewed: name it with --settings {FILE}, or set {PREFIX}{refused[0].upper()}"
+                )
         return init_settings, env_settings, file
 
 

@@ -1,4 +1,4 @@
-"""What the rules about names share: a use that breaks, its explanation, and the files that git ignores."""
+"""Types and helpers that the rules about removed names share: a use that breaks, its explanation, ignored files."""
 
 from __future__ import annotations
 
