@@ -15,7 +15,7 @@ from sqlalchemy import (
     text,
 )
 
-from reprieve.adapters.sql.tables.columns import Id, Moment, metadata
+from reprieve.adapters.sql.tables.columns import Id, Moment, metadata, partial_index
 
 _OPEN = text("resolved_at IS NULL")
 _OVER = text("resolved_at IS NOT NULL")
@@ -47,9 +47,9 @@ alerts = Table(
     CheckConstraint("first_at <= last_at", name="first_is_not_after_last"),
     CheckConstraint("(acked_at IS NULL) = (acked_by IS NULL)", name="acked_by_somebody"),
     CheckConstraint("(resolved_at IS NULL) = (resolved_by IS NULL)", name="resolved_by_somebody"),
-    Index("uq_alerts_open", "rule", "key", unique=True, postgresql_where=_OPEN, sqlite_where=_OPEN),
+    partial_index("uq_alerts_open", "rule", "key", unique=True, where=_OPEN),
     Index("ix_alerts_rule", "rule", "key", "id"),
-    Index("ix_alerts_resolved_at", "resolved_at", postgresql_where=_OVER, sqlite_where=_OVER),
+    partial_index("ix_alerts_resolved_at", "resolved_at", where=_OVER),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ alert_notices = Table(
     UniqueConstraint("alert_id", "sink", "kind"),
     CheckConstraint("kind IN ('raise', 'resolve')", name="kind_is_known"),
     CheckConstraint("told_at IS NULL OR attempts > 0", name="told_by_an_attempt"),
-    Index("ix_alert_notices_due", "not_before", "id", postgresql_where=_UNTOLD, sqlite_where=_UNTOLD),
+    partial_index("ix_alert_notices_due", "not_before", "id", where=_UNTOLD),
     sqlite_autoincrement=True,
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from reprieve.adapters.sql.tables.columns import Id, Moment, metadata
+from reprieve.adapters.sql.tables.columns import Id, Moment, metadata, partial_index
 
 _OPEN = "state IN ('open', 'claimed')"
 
@@ -50,8 +50,7 @@ analysis_cache = Table(
     CheckConstraint("(leased_by IS NULL) = (leased_until IS NULL)", name="asked_by_somebody"),
     CheckConstraint("NOT is_human_verified OR status IN ('analyzed', 'skipped')", name="people_settle"),
     CheckConstraint("(failure_count = 0) = (last_error_at IS NULL)", name="failures_have_a_time"),
-    Index("ix_analysis_cache_status", "status", "url_signature",
-          postgresql_where=text("status <> 'analyzed'"), sqlite_where=text("status <> 'analyzed'")),
+    partial_index("ix_analysis_cache_status", "status", "url_signature", where=text("status <> 'analyzed'")),
 )  # fmt: skip
 
 reviews = Table(
@@ -83,14 +82,11 @@ reviews = Table(
     CheckConstraint("(claimed_by IS NULL) = (claimed_at IS NULL)", name="claimed_at_some_time"),
     CheckConstraint("(state IN ('open', 'claimed')) = (closed_at IS NULL)", name="closed_at_some_time"),
     CheckConstraint("state = 'verified' OR answer IS NULL", name="only_verified_has_an_answer"),
-    Index("uq_reviews_open_signature", "url_signature", unique=True,
-          postgresql_where=text(f"{_OPEN} AND url_signature IS NOT NULL"), sqlite_where=text(f"{_OPEN} AND url_signature IS NOT NULL")),
-    Index("uq_reviews_open_job", "job_id", unique=True,
-          postgresql_where=text(f"{_OPEN} AND job_id IS NOT NULL"), sqlite_where=text(f"{_OPEN} AND job_id IS NOT NULL")),
-    Index("ix_reviews_open", "id", postgresql_where=text(_OPEN), sqlite_where=text(_OPEN)),
-    Index("ix_reviews_url_signature", "url_signature", postgresql_where=text("url_signature IS NOT NULL"),
-          sqlite_where=text("url_signature IS NOT NULL")),
-    Index("ix_reviews_job_id", "job_id", postgresql_where=text("job_id IS NOT NULL"), sqlite_where=text("job_id IS NOT NULL")),
+    partial_index("uq_reviews_open_signature", "url_signature", unique=True, where=text(f"{_OPEN} AND url_signature IS NOT NULL")),
+    partial_index("uq_reviews_open_job", "job_id", unique=True, where=text(f"{_OPEN} AND job_id IS NOT NULL")),
+    partial_index("ix_reviews_open", "id", where=text(_OPEN)),
+    partial_index("ix_reviews_url_signature", "url_signature", where=text("url_signature IS NOT NULL")),
+    partial_index("ix_reviews_job_id", "job_id", where=text("job_id IS NOT NULL")),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -109,7 +105,6 @@ review_history = Table(
     Column("answer", LargeBinary),
     CheckConstraint("review_id IS NOT NULL OR url_signature IS NOT NULL", name="about_something"),
     Index("ix_review_history_review_id", "review_id", "id"),
-    Index("ix_review_history_url_signature", "url_signature", "id", postgresql_where=text("url_signature IS NOT NULL"),
-          sqlite_where=text("url_signature IS NOT NULL")),
+    partial_index("ix_review_history_url_signature", "url_signature", "id", where=text("url_signature IS NOT NULL")),
     sqlite_autoincrement=True,
 )  # fmt: skip

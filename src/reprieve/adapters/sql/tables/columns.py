@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import BigInteger, DateTime, Float, Integer, MetaData, TypeDecorator
+from sqlalchemy import BigInteger, DateTime, Float, Index, Integer, MetaData, TypeDecorator, event
 
 if TYPE_CHECKING:
+    from sqlalchemy import TextClause
     from sqlalchemy.engine import Dialect
     from sqlalchemy.types import TypeEngine
 
@@ -48,3 +49,18 @@ Id = BigInteger().with_variant(Integer(), "sqlite")
 
 Key = BigInteger().with_variant(Integer(), "sqlite")
 """The id of another table as this one's own."""
+
+
+def partial_index(name: str, *columns: str | TextClause, where: TextClause, unique: bool = False) -> Index:
+    """An index of the rows that fit a condition, on both dialects.
+
+    SQLAlchemy loads a dialect when one of its options is used. Those of PostgreSQL are set when tables are created, so
+    that look-ups on SQLite do not wait for them.
+    """
+    return Index(name, *columns, unique=unique, sqlite_where=where, info={"where": where})
+
+
+@event.listens_for(metadata, "before_create")
+def _set_conditions(target: MetaData, *_: object, **__: object) -> None:
+    for index in (each for table in target.tables.values() for each in table.indexes if "where" in each.info):
+        index.dialect_kwargs["postgresql_where"] = index.info["where"]

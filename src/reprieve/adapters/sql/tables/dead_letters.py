@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata
+from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata, partial_index
 
 _OPEN = text("state IN ('gathering', 'running', 'paused')")
 _WAITING = text("state = 'waiting'")
@@ -56,8 +56,7 @@ dead_letters = Table(
     CheckConstraint("state <> 'replaying' OR replays > 0", name="replays_are_counted"),
     Index("ix_dead_letters_state", "state", "last_failure_at", "id"),
     Index("ix_dead_letters_group", "group_id", "state", "last_failure_at", "id"),
-    Index("ix_dead_letters_closed", "state", "closed_at", postgresql_where=text("closed_at IS NOT NULL"),
-          sqlite_where=text("closed_at IS NOT NULL")),
+    partial_index("ix_dead_letters_closed", "state", "closed_at", where=text("closed_at IS NOT NULL")),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -140,8 +139,8 @@ campaigns = Table(
     Column("wave_at", Moment, nullable=False),
     Column("fence", Integer, nullable=False, server_default=text("0")),
     CheckConstraint("state IN ('gathering', 'running', 'paused', 'stopped', 'cancelled', 'done')", name="state_is_known"),
-    Index("ix_campaigns_of_a_group", "fingerprint", unique=True, postgresql_where=_OPEN, sqlite_where=_OPEN),
-    Index("ix_campaigns_running", "id", postgresql_where=text("state = 'running'"), sqlite_where=text("state = 'running'")),
+    partial_index("ix_campaigns_of_a_group", "fingerprint", unique=True, where=_OPEN),
+    partial_index("ix_campaigns_running", "id", where=text("state = 'running'")),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -168,8 +167,8 @@ campaign_members = Table(
     Column("enlisted_as", Text),
     CheckConstraint("state IN ('waiting', 'replaying', 'confirmed', 'returned', 'failed', 'left_out')", name="state_is_known"),
     CheckConstraint("(state = 'waiting') = (wave IS NULL)", name="waiting_for_a_wave"),
-    Index("ix_campaign_members_next", "campaign_id", "place", postgresql_where=_WAITING, sqlite_where=_WAITING),
-    Index("ix_campaign_members_notable", "campaign_id", "place", postgresql_where=_NOTABLE, sqlite_where=_NOTABLE),
+    partial_index("ix_campaign_members_next", "campaign_id", "place", where=_WAITING),
+    partial_index("ix_campaign_members_notable", "campaign_id", "place", where=_NOTABLE),
     sqlite_with_rowid=False,
 )  # fmt: skip
 

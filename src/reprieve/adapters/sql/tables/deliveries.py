@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from reprieve.adapters.sql.tables.columns import Id, Moment, metadata
+from reprieve.adapters.sql.tables.columns import Id, Moment, metadata, partial_index
 
 _UNSETTLED = text("status IN ('sending', 'uncertain', 'reconciling')")
 _UNPROVEN = text("status = 'sent' AND notification_id IS NULL AND evidence IS NULL")
@@ -56,9 +56,9 @@ deliveries = Table(
     CheckConstraint("status <> 'sent' OR notified_at IS NOT NULL", name="sent_has_a_time"),
     CheckConstraint("(attempts = 0) = (first_sent_at IS NULL)", name="attempts_have_a_time"),
     Index("ix_deliveries_job_id", "job_id", "id"),
-    Index("ix_deliveries_unsettled", "not_before", "id", postgresql_where=_UNSETTLED, sqlite_where=_UNSETTLED),
-    Index("ix_deliveries_unproven", "id", postgresql_where=_UNPROVEN, sqlite_where=_UNPROVEN),
-    Index("ix_deliveries_open", "status", "id", postgresql_where=text("status <> 'sent'"), sqlite_where=text("status <> 'sent'")),
+    partial_index("ix_deliveries_unsettled", "not_before", "id", where=_UNSETTLED),
+    partial_index("ix_deliveries_unproven", "id", where=_UNPROVEN),
+    partial_index("ix_deliveries_open", "status", "id", where=text("status <> 'sent'")),
     sqlite_autoincrement=True,
 )  # fmt: skip
 

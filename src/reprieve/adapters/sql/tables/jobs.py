@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata
+from reprieve.adapters.sql.tables.columns import Id, Key, Moment, metadata, partial_index
 
 meta = Table(
     "meta", metadata,
@@ -42,8 +42,7 @@ jobs = Table(
     UniqueConstraint("idempotency_key"),
     CheckConstraint("(subject IS NULL) = (version IS NULL)", name="subject_has_a_version"),
     CheckConstraint("version IS NULL OR version >= 1", name="versions_count_from_one"),
-    Index("uq_jobs_pipeline_subject_version", "pipeline", "subject", "version", unique=True,
-          postgresql_where=text("subject IS NOT NULL"), sqlite_where=text("subject IS NOT NULL")),
+    partial_index("uq_jobs_pipeline_subject_version", "pipeline", "subject", "version", unique=True, where=text("subject IS NOT NULL")),
     sqlite_autoincrement=True,
 )  # fmt: skip
 
@@ -76,13 +75,11 @@ queue = Table(
     CheckConstraint("(state = 3) = (waits_on IS NOT NULL)", name="waiting_on_something"),
     CheckConstraint("handler >= 0 AND crash >= 0 AND out_of_memory >= 0 AND lost_lease >= 0 AND deploy >= 0",
                     name="attempts_are_counted"),
-    Index("ix_queue_ready", "pipeline", "stage", text("priority DESC"), "job_id",
-          postgresql_where=text("state = 0"), sqlite_where=text("state = 0")),
-    Index("ix_queue_scheduled", "run_at", postgresql_where=text("state = 2"), sqlite_where=text("state = 2")),
-    Index("ix_queue_suspect", "job_id", postgresql_where=text("state = 4"), sqlite_where=text("state = 4")),
-    Index("ix_queue_waiting", "waits_on", postgresql_where=text("state = 3"), sqlite_where=text("state = 3")),
-    Index("ix_queue_cancel", "worker_id", postgresql_where=text("cancel_requested"),
-          sqlite_where=text("cancel_requested")),
+    partial_index("ix_queue_ready", "pipeline", "stage", text("priority DESC"), "job_id", where=text("state = 0")),
+    partial_index("ix_queue_scheduled", "run_at", where=text("state = 2")),
+    partial_index("ix_queue_suspect", "job_id", where=text("state = 4")),
+    partial_index("ix_queue_waiting", "waits_on", where=text("state = 3")),
+    partial_index("ix_queue_cancel", "worker_id", where=text("cancel_requested")),
 )  # fmt: skip
 
 outcomes = Table(
@@ -104,10 +101,8 @@ outcomes = Table(
     CheckConstraint("(status = 'dead_letter') = (status_code IS NOT NULL)", name="dead_letters_have_a_code"),
     CheckConstraint("status_code IS NULL OR status_code = 599", name="the_code_is_599"),
     CheckConstraint("status = 'succeeded' OR result IS NULL", name="only_success_has_a_result"),
-    Index("ix_outcomes_unsuccessful", "status", "job_id",
-          postgresql_where=text("status <> 'succeeded'"), sqlite_where=text("status <> 'succeeded'")),
-    Index("ix_outcomes_retried", "finished_at", postgresql_where=text("status = 'succeeded' AND attempt > 1"),
-          sqlite_where=text("status = 'succeeded' AND attempt > 1")),
+    partial_index("ix_outcomes_unsuccessful", "status", "job_id", where=text("status <> 'succeeded'")),
+    partial_index("ix_outcomes_retried", "finished_at", where=text("status = 'succeeded' AND attempt > 1")),
 )  # fmt: skip
 
 checkpoints = Table(
@@ -121,7 +116,7 @@ checkpoints = Table(
     Column("result_type", Text, nullable=False),
     Column("codec", SmallInteger, nullable=False, server_default=text("1")),
     Column("result", LargeBinary),
-    Index("ix_checkpoints_retried", "finished_at", "attempt", postgresql_where=text("attempt > 1"), sqlite_where=text("attempt > 1")),
+    partial_index("ix_checkpoints_retried", "finished_at", "attempt", where=text("attempt > 1")),
     sqlite_with_rowid=False,
 )  # fmt: skip
 
