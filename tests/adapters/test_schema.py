@@ -11,11 +11,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 import reprieve
-from reprieve.adapters.sql import address, schema, tables
+from reprieve.adapters.sql import address, migrations, schema, tables
 from reprieve.adapters.sql.schema import Fit
 from reprieve.errors import SchemaError, StoreAddressError, StoreError, StoreUnavailableError
 
@@ -81,9 +80,20 @@ def test_a_database_that_is_behind_says_so():
         state.require("the database")
 
 
-def test_the_revisions_that_are_known_without_alembic_are_those_of_the_migrations():
-    scripts = ScriptDirectory(str(MIGRATIONS))
-    assert tuple(step.revision for step in scripts.walk_revisions())[::-1] == schema.REVISIONS
+def test_every_step_is_a_file_that_is_known():
+    steps = sorted(path.stem for path in (MIGRATIONS / "versions").glob("r*.py"))
+    assert [name.partition("_")[0].removeprefix("r") for name in steps] == list(schema.REVISIONS)
+
+
+def test_a_database_of_an_older_version_gets_the_steps_that_it_lacks(bare_url, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr(migrations, "REVISIONS", migrations.REVISIONS[:-1])
+        older.setattr(schema.state_of, "__defaults__", (migrations.REVISIONS,))
+        schema.upgrade(bare_url)
+    assert schema.check(bare_url).fit is Fit.BEHIND
+    schema.upgrade(bare_url)
+    schema.require(bare_url)
+    assert run_sql(bare_url, "SELECT version_num FROM reprieve_revision") == [(schema.REVISIONS[-1],)]
 
 
 def test_several_processes_may_upgrade_at_once(bare_url):
@@ -97,16 +107,25 @@ def test_several_processes_may_upgrade_at_once(bare_url):
     assert len(run_sql(bare_url, "SELECT * FROM meta")) == 1
 
 
-def test_a_file_that_is_up_to_date_is_opened_without_loading_alembic_or_sqlalchemy(sqlite_url):
-    schema.upgrade(sqlite_url)
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_file_is_opened_and_made_without_loading_sqlalchemy(sqlite_url, is_new):
+    if not is_new:
+        schema.upgrade(sqlite_url)
     script = (
         "import asyncio, sys; from reprieve.adapters.sql.sqlite.store import SqliteStore; store = SqliteStore(sys.argv[1])\n"
         "async def main(): await store.open(); await store.close()\n"
-        "asyncio.run(main()); print({'alembic', 'sqlalchemy'} & set(sys.modules))"
+        "asyncio.run(main()); print('sqlalchemy' in sys.modules)"
     )
     command = [sys.executable, "-c", script, sqlite_url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.strip() == "False"
+    schema.require(sqlite_url)
+
+
+def test_look_ups_on_sqlite_load_no_dialect_of_postgresql():
+    script = "import reprieve.adapters.sql.reader, sys; print([name for name in sys.modules if 'dialects.postgresql' in name])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 # --- one schema, told twice ----------------------------------------------------------------------------------------------
@@ -306,24 +325,6 @@ def test_a_schema_of_its_own_keeps_reprieve_apart_from_a_table_of_somebody_else(
 
     assert asyncio.run(run()) == 42
     assert run_sql(url, "SELECT * FROM jobs") == []
-
-
-LOGGING = """
-import logging, sys
-logging.basicConfig(level=logging.DEBUG)
-logging.getLogger("alembic").setLevel(logging.INFO)
-from reprieve.adapters.sql import schema
-schema.upgrade(sys.argv[1])
-print(logging.getLogger("alembic").level, logging.getLogger("alembic.runtime.migration").level)
-"""
-
-
-def test_making_tables_leaves_nobodys_log_full_of_alembic(bare_url):
-    done = subprocess.run(
-        [sys.executable, "-c", LOGGING, bare_url], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "alembic" not in done.stderr
-    assert done.stdout == "20 0\n"
 
 
 def test_a_folder_that_cannot_be_written_is_said_to_be_so():

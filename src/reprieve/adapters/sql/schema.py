@@ -1,20 +1,20 @@
 """Whether a database has the tables that this version needs, and how it gets them.
 
-The look is one plain query without Alembic, which costs more to load than a file to open: SQLite is upgraded on every open.
+The look is one plain query. SQLite is upgraded on every open, without SQLAlchemy, which takes longer to load than a file
+to open.
 """
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from reprieve.adapters.sql.address import PostgresAddress, SqliteAddress, parse
+from reprieve.adapters.sql.migrations import REVISIONS, statements_after
 from reprieve.adapters.sql.sqlite.connection import connect, make_durable, told
 from reprieve.errors import SchemaError, StoreError
 
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psycopg
-    from sqlalchemy import Engine
 
     from reprieve.adapters.sql.address import Address
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
-"""All steps there are, the oldest first; a test compares them with the migrations."""
-REVISION_TABLE: Final = "reprieve_revision"
-"""A name of our own: the database may be shared with an application that has Alembic too."""
 _LOOK: Final = "SELECT version_num FROM reprieve_revision"
+_NOTE: Final = """
+    CREATE TABLE reprieve_revision (
+        version_num VARCHAR(32) NOT NULL,
+        CONSTRAINT reprieve_revision_pkc PRIMARY KEY (version_num)
+    )
+"""
 _LOCK: Final = 0x7265_7072
 """Which advisory lock an upgrade takes on PostgreSQL."""
-_ALEMBIC: Final = Lock()
-"""Alembic keeps what it works on in a module."""
 _CONNECT_SECONDS: Final = 10
 
 
@@ -137,11 +136,17 @@ def upgrade_sqlite(connection: sqlite3.Connection, address: SqliteAddress) -> No
         return
     if state.fit is Fit.AHEAD:
         state.require(address.shown)
-    from sqlalchemy import StaticPool, create_engine  # noqa: PLC0415 - slow to load, and rarely needed
-
-    engine = create_engine("sqlite://", creator=lambda: connection, poolclass=StaticPool)
-    # The connection is the caller's: it is neither closed nor reset here, so the engine is not disposed of.
-    _migrate(engine, "BEGIN IMMEDIATE", address)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in _missing(_sqlite_revision(connection), "sqlite", address):
+                connection.execute(statement)
+        except BaseException:
+            connection.rollback()
+            raise
+        connection.commit()
+    except sqlite3.Error as error:
+        raise _told(error, address) from None
 
 
 def _check_sqlite(address: SqliteAddress) -> SchemaState:
@@ -180,59 +185,45 @@ def _postgres_revision(connection: psycopg.Connection[Any]) -> str | None:
     import psycopg  # noqa: PLC0415 - an extra; SQLite does without
 
     try:
-        row: tuple[str] | None = connection.execute(_LOOK).fetchone()
+        with connection.transaction():  # inside of another one it is a savepoint
+            row: tuple[str] | None = connection.execute(_LOOK).fetchone()
     except psycopg.errors.UndefinedTable:
         return None
     return None if row is None else row[0]
 
 
 def _upgrade_postgres(address: PostgresAddress) -> None:
-    from sqlalchemy import NullPool, create_engine  # noqa: PLC0415 - slow to load, and rarely needed
+    import psycopg  # noqa: PLC0415 - an extra; SQLite does without
 
     with _postgres(address) as connection:
         state = state_of(_postgres_revision(connection))
-    if state.fit is Fit.CURRENT:
-        return
+        if state.fit is Fit.CURRENT:
+            return
+        try:
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+                for statement in _missing(_postgres_revision(connection), "postgresql", address):
+                    connection.execute(statement.encode())
+        except psycopg.Error as error:
+            raise _told(error, address) from None
+
+
+def _missing(revision: str | None, dialect: str, address: Address) -> Iterator[str]:
+    """Yield the statements that bring the tables up to date. Another process may have done it before the lock was taken."""
+    state = state_of(revision)
     if state.fit is Fit.AHEAD:
         state.require(address.shown)
-    engine = create_engine("postgresql+psycopg://", creator=lambda: _postgres(address), poolclass=NullPool)
-    _migrate(engine, f"SELECT pg_advisory_xact_lock({_LOCK})", address)
+    if state.fit is Fit.CURRENT:
+        return
+    yield from statements_after(revision, dialect)
+    if revision is None:
+        yield _NOTE
+        yield f"INSERT INTO reprieve_revision (version_num) VALUES ('{state.wanted}')"  # noqa: S608 - digits of ours
+    else:
+        yield f"UPDATE reprieve_revision SET version_num = '{state.wanted}'"  # noqa: S608 - the same
 
 
-def _migrate(engine: Engine, lock: str, address: Address) -> None:
-    """Run the steps that are missing in one transaction, which begins by taking the lock."""
-    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415 - slow to load, and rarely needed
-
-    try:
-        with _ALEMBIC, _quiet(), engine.connect() as connection, connection.begin():
-            from alembic import command  # noqa: PLC0415 - the same; says what it loads, too
-            from alembic.config import Config  # noqa: PLC0415 - the same
-
-            config = Config()
-            config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
-            config.set_main_option("path_separator", "os")
-            connection.exec_driver_sql(lock)
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-    except DBAPIError as error:
-        raise _told(error.orig, address) from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Alembic's progress out of the logs of those who only open a file."""
-    loggers = [logging.getLogger(name) for name in ("alembic", "alembic.runtime.migration", "alembic.runtime.plugins")]
-    before = [each.level for each in loggers]
-    for each in loggers:
-        each.setLevel(max(each.getEffectiveLevel(), logging.WARNING))
-    try:
-        yield
-    finally:
-        for each, level in zip(loggers, before, strict=True):
-            each.setLevel(level)
-
-
-def _told(error: BaseException | None, address: Address) -> StoreError:
+def _told(error: Exception, address: Address) -> StoreError:
     taken = str(error).partition("\n")[0] if "already exists" in str(error) else ""
     foreign = f"{address.shown} has a table of somebody else's: {taken}; nothing was changed"
     match address:

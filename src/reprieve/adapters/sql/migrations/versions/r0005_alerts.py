@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import op
-from sqlalchemy import text
-
-revision = "0005"
-down_revision = "0004"
-branch_labels = None
-depends_on = None
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _WORDS: Final = {
     "sqlite": {
@@ -88,11 +83,11 @@ _TABLES: Final = (
 )
 
 
-def upgrade() -> None:
-    """Make everything."""
-    words = dict(_WORDS[op.get_bind().dialect.name])
+def statements(dialect: str) -> Iterator[str]:
+    """Yield the statements of this step, as a dialect has them."""
+    words = dict(_WORDS[dialect])
     own_id = words.pop("own_id")
     for table in ("alerts", "alert_notices", "alert_sightings"):
         words[f"own_id_{table}"] = own_id.format(pk=f"pk_{table}")
     for statement in _TABLES:
-        op.execute(text(statement.format(**words)))
+        yield statement.format(**words)

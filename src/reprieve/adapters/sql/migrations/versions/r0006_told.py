@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from alembic import op
-from sqlalchemy import text
-
-revision = "0006"
-down_revision = "0005"
-branch_labels = None
-depends_on = None
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _WORDS: Final = {
     "sqlite": {"moment": "FLOAT", "double": "FLOAT"},
@@ -32,8 +27,8 @@ _CHANGES: Final = (
 )
 
 
-def upgrade() -> None:
-    """Add to what there is."""
-    words = _WORDS[op.get_bind().dialect.name]
+def statements(dialect: str) -> Iterator[str]:
+    """Yield the statements of this step, as a dialect has them."""
+    words = _WORDS[dialect]
     for statement in _CHANGES:
-        op.execute(text(statement.format(**words)))
+        yield statement.format(**words)
