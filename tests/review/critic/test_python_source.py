@@ -1,10 +1,13 @@
 """What the critic reads of a Python file."""
 
+import ast
+import sys
 from textwrap import dedent
 
 import pytest
 
 from reprieve.review.critic.parsing import ParserChild
+from reprieve.review.critic.python_scopes import children_of
 from reprieve.review.critic.python_source import read_python
 
 
@@ -21,6 +24,36 @@ def test_the_parser_child_reads_python():
         answer = child.parse("python", "from a import b\n\nb(1)\n")
     assert answer["error"] is None
     assert answer["uses"] == [["imported", "a.b", 3, False, [1, []]]]
+
+
+EVERYTHING = """
+import a.b as c
+from . import d as e, f
+@g.h(1, *i, j=2, **k)
+async def l(m: int, /, n=3, *o, p: str = "", **q) -> r:
+    global s
+    async with t(u) as (v, w): await x
+    async for y in z[1:2, ...]: yield f"{y!r:>{n}}"
+    return not m < n <= 4 and (m if n else lambda: (yield))
+class A(B, metaclass=C):
+    aa: int = -1
+    bb += {**cc, "dd": [ee for ee in ff if ee for gg in ee]}
+try: del hh, ii.jj
+except* (KK, LL) as mm: raise nn from oo
+else: assert pp, {qq async for qq in rr}
+finally: ss = tt = (uu := 1) @ 2
+match vv:
+    case {"ww": [xx, *yy], **zz} | Ab(ac, ad=ae) as af if ag: pass
+    case None | -1: nonlocal_ = ah or ai
+while aj: continue
+"""
+
+
+def test_the_children_of_a_node_are_those_that_python_lists_without_operators_and_contexts():
+    plain = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
+    newer = "type AK[AL] = am\n" if sys.version_info >= (3, 12) else ""
+    for node in ast.walk(ast.parse(EVERYTHING + newer)):
+        assert children_of(node) == [each for each in ast.iter_child_nodes(node) if not isinstance(each, plain)]
 
 
 @pytest.mark.parametrize(("text", "line"), [("a = 1\nb = = 2\n", 2), ("a = '\0'\n", 1)])

@@ -11,6 +11,8 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from reprieve.review.critic.python_scopes import children_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -187,10 +189,9 @@ class _Module:
         while pending:
             node = pending.pop()
             self.nodes.append(node)
-            for child in ast.iter_child_nodes(node):
-                if not isinstance(child, (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)):
-                    self.parents[child] = node
-                    pending.append(child)
+            children = children_of(node)
+            self.parents.update(dict.fromkeys(children, node))
+            pending += children
             self._read_import(node)
 
     def _read_import(self, node: ast.AST) -> None:
@@ -272,7 +273,7 @@ def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
         node = pending.pop()
         yield node
         if not isinstance(node, _SCOPES):
-            pending.extend(ast.iter_child_nodes(node))
+            pending += children_of(node)
 
 
 def _calls_in(nodes: Iterable[ast.AST]) -> Iterator[ast.Call]:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _OWN_SCOPES: Final = (*FUNCTIONS, ast.ClassDef, ast.Lambda, *COMPREHENSIONS)
+_WITHOUT_NODES: Final = {
+    "arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "lineno", "module", "op", "ops",
+    "rest", "simple", "tag", "type_comment", "type_ignores",
+}  # fmt: skip
+"""Fields of syntax trees that hold texts, numbers, operators or contexts."""
+_NODE_FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {ast.Constant: ()}
+"""The other fields of each class, filled as classes are met."""
+_BODIES: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 @dataclass(slots=True)
@@ -41,6 +49,35 @@ class Scope:
         return None
 
 
+def children_of(node: ast.AST) -> list[ast.AST]:
+    """List the child nodes in order, without operators and contexts: for whole files, `ast.iter_child_nodes` is slow."""
+    found: list[ast.AST] = []
+    fields = _NODE_FIELDS.get(type(node))
+    if fields is None:
+        fields = tuple(name for name in node._fields if name not in _WITHOUT_NODES)
+        _NODE_FIELDS[type(node)] = fields
+    for name in fields:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            found += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def global_names(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of all `global` statements."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Global):
+            yield from node.names
+        for name in _BODIES:
+            value = getattr(node, name, None)
+            if value.__class__ is list:
+                pending += value
+
+
 def bindings_of(body: Iterable[ast.AST]) -> list[tuple[str, str | None]]:
     """List the names that statements bind in their scope, each with the dotted path of its import or None."""
     found: list[tuple[str, str | None]] = []
@@ -48,6 +85,10 @@ def bindings_of(body: Iterable[ast.AST]) -> list[tuple[str, str | None]]:
     pending = list(body)
     while pending:
         node = pending.pop()
+        if isinstance(node, ast.Name):
+            if not isinstance(node.ctx, ast.Load):
+                found.append((node.id, None))
+            continue
         if isinstance(node, (ast.Global, ast.Nonlocal)):
             outside.update(node.names)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -57,21 +98,21 @@ def bindings_of(body: Iterable[ast.AST]) -> list[tuple[str, str | None]]:
         if isinstance(node, _OWN_SCOPES):
             pending += _outer_parts(node)
         else:
-            pending += ast.iter_child_nodes(node)
+            pending += children_of(node)
     return [(name, dotted) for name, dotted in found if name not in outside]
 
 
 def scope_of(
     kind: str,
-    body: Iterable[ast.AST],
+    bindings: Iterable[tuple[str, str | None]],
     parent: Scope | None,
     *,
     parameters: Iterable[str] = (),
     class_name: str = "",
 ) -> Scope:
-    """Build the scope of a body; parameters are bound before it."""
+    """Build a scope from what its body binds; parameters are bound before that."""
     names: dict[str, str | None] = dict.fromkeys(parameters)
-    for name, dotted in bindings_of(body):
+    for name, dotted in bindings:
         names[name] = dotted if name not in names or names[name] == dotted else None
     return Scope(kind=kind, parent=parent, names=names, class_name=class_name)
 
@@ -106,8 +147,6 @@ def _outer_parts(node: ast.AST) -> list[ast.AST]:
 
 def _bound_by(node: ast.AST) -> list[str]:
     match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            return [name]
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):

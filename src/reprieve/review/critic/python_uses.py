@@ -15,6 +15,8 @@ from reprieve.review.critic.python_scopes import (
     FUNCTIONS,
     Scope,
     bindings_of,
+    children_of,
+    global_names,
     imported_names,
     parameter_names,
     scope_of,
@@ -31,6 +33,12 @@ _BUILTINS: Final = frozenset(dir(builtins)) | {
 }  # fmt: skip
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _LONGEST_STRING: Final = 300
+_READ: Final = frozenset({
+    ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp,
+    ast.DictComp, ast.GeneratorExp, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.If, ast.Call, ast.Name, ast.Attribute,
+    ast.Assign,
+})  # fmt: skip
+"""Nodes of which more is read than their children."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +61,19 @@ class UseReader:
         self.asked: set[str] = set()
         self.assigned: set[str] = set()
         self.is_dynamic = False
-        self.module = scope_of("module", tree.body, None)
+        self.module = scope_of("module", bindings_of(tree.body), None)
         self._top = {id(node) for node in tree.body}
         self._pending: list[tuple[ast.AST, _Place]] = [(node, _Place(self.module)) for node in tree.body]
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Global):
-                self.module.names.update(dict.fromkeys(node.names))
+        self.module.names.update(dict.fromkeys(global_names(tree)))
         while self._pending:
             self._visit(*self._pending.pop())
         self.imports.sort(key=lambda each: each[2])
         self.uses.sort(key=lambda each: each[2])
 
     def _visit(self, node: ast.AST, place: _Place) -> None:
+        if node.__class__ not in _READ:
+            self._push(children_of(node), place)
+            return
         match node:
             case ast.Import() | ast.ImportFrom():
                 self._read_import(node, place)
@@ -75,7 +84,7 @@ class UseReader:
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 bound = bindings_of(each.target for each in node.generators)
                 inner = Scope("function", place.scope, dict.fromkeys(name for name, _ in bound))
-                self._push(ast.iter_child_nodes(node), replace(place, scope=inner))
+                self._push(children_of(node), replace(place, scope=inner))
             case ast.Try() | ast.TryStar():
                 self._enter_try(node, place)
             case _:
@@ -84,9 +93,9 @@ class UseReader:
     def _visit_in_scope(self, node: ast.AST, place: _Place) -> None:
         match node:
             case ast.With(items=items) | ast.AsyncWith(items=items) if any(map(_expects_failure, items)):
-                self._push(ast.iter_child_nodes(node), replace(place, is_guarded=True))
+                self._push(children_of(node), replace(place, is_guarded=True))
             case ast.If(test=test) if _asks_version(test):
-                self._push(ast.iter_child_nodes(node), replace(place, is_guarded=True))
+                self._push(children_of(node), replace(place, is_guarded=True))
             case ast.Call():
                 self._read_call(node, place)
             case ast.Name() | ast.Attribute():
@@ -94,7 +103,7 @@ class UseReader:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List() | ast.Tuple() as value):
                 self._read_exported(value.elts)
             case _:
-                self._push(ast.iter_child_nodes(node), place)
+                self._push(children_of(node), place)
 
     def _push(self, nodes: Iterable[ast.AST | None], place: _Place) -> None:
         self._pending += [(node, place) for node in nodes if node is not None]
@@ -111,10 +120,11 @@ class UseReader:
     def _enter_function(self, node: _Function, place: _Place) -> None:
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
         names = parameter_names(node.args)
-        scope = scope_of("function", body, place.scope, parameters=names, class_name=place.scope.class_name)
+        bindings = bindings_of(body)
+        scope = scope_of("function", bindings, place.scope, parameters=names, class_name=place.scope.class_name)
         is_method = place.scope.kind == "class" and isinstance(node, FUNCTIONS)
         if is_method and place.scope.class_name and names and names[0] in {"self", "cls"}:
-            is_bound_again = any(name == names[0] for name, _ in bindings_of(body))
+            is_bound_again = any(name == names[0] for name, _ in bindings)
             scope.self_name = "" if is_bound_again else names[0]
         self._push(body, replace(place, scope=scope))
         if isinstance(node, FUNCTIONS):
@@ -124,7 +134,7 @@ class UseReader:
 
     def _enter_class(self, node: ast.ClassDef, place: _Place) -> None:
         name = node.name if id(node) in self._top else ""
-        scope = scope_of("class", node.body, place.scope, class_name=name)
+        scope = scope_of("class", bindings_of(node.body), place.scope, class_name=name)
         self._push(node.body, replace(place, scope=scope))
         self._push([*node.decorator_list, *node.bases, *node.keywords], place)
 
@@ -189,7 +199,7 @@ class UseReader:
             return
         chain = chain_of(node)
         if chain is None:
-            self._push(ast.iter_child_nodes(node), place)
+            self._push(children_of(node), place)
         elif isinstance(_root_of(node).ctx, ast.Load):
             self._record(chain, node.end_lineno or node.lineno, place, call, "")
 
