@@ -1,9 +1,12 @@
 """A report of facts: what is found, what is allowed, what was checked, and what was not."""
 
+import threading
+
 import pytest
 
 from reprieve.review.critic.facts import check_change
 from reprieve.review.critic.findings import Severity
+from reprieve.review.critic.parsing import ParserChild
 from reprieve.review.critic.registry import CHECKS
 from reprieve.review.critic.review import Review, build_report
 from reprieve.review.critic.suppression import CriticSettings, settings_of
@@ -155,6 +158,32 @@ def test_a_check_that_breaks_is_named_and_the_others_go_on(caplog):
     report = check_change(change_between({"cart.py": CLEAN}, {"cart.py": LEFT}), checks=checks)
     assert "not checked: ZeroDivisionError" in report.scope
     assert "a check of the critic failed" in caplog.text
+
+
+def test_a_check_that_waits_for_other_programs_runs_while_the_files_are_parsed():
+    begun = threading.Event()
+
+    def waits(change):
+        begun.set()
+        yield from ()
+
+    class Parser(ParserChild):
+        def parse(self, kind, text):
+            assert begun.wait(60)
+            return super().parse(kind, text)
+
+    first = CHECKS[0]
+    checks = [type(first)(rules=first.rules, run=waits, runs_beside=True)]
+    report = check_change(change_between({"cart.py": CLEAN}, {"cart.py": LEFT}), checks=checks, parser=Parser())
+    assert "not parsed" not in report.scope
+
+
+def test_one_parser_child_reads_the_changed_files_and_those_that_use_them_and_is_ended():
+    with ParserChild() as parser:
+        before = {"cart.py": CLEAN, "main.py": "from cart import total\n\ntotal([])\n"}
+        report = check_change(change_between(before, {**before, "cart.py": "COUNT = 1\n"}), parser=parser)
+        assert [each.place for each in report.findings if each.rule == "removed-name"] == ["main.py:1"]
+        assert parser._process is None
 
 
 @pytest.mark.parametrize(

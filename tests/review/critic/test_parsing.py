@@ -40,6 +40,12 @@ def test_a_text_that_takes_too_long_is_given_up_and_the_next_is_parsed_by_a_new_
         assert child.parse("json", "[]") == {"error": None}
 
 
+def test_a_child_that_was_started_before_has_the_time_that_a_start_takes():
+    with ParserChild(timeout=0.0) as child:
+        child.start()
+        assert child.parse("json", "[]") == {"error": None}
+
+
 def test_the_time_for_all_files_together_is_limited():
     with ParserChild(budget=0.0) as child:
         assert child.parse("json", "[]") == {"error": None, "gave_up": "the time for parsing this change is used up"}

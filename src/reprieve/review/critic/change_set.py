@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from reprieve.review.critic.parsing import ParserChild
+
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _TEST_NAME: Final = re.compile(
     r"(^|/)(tests?|testing|spec|specs|__tests__|testdata|test_data|fixtures|e2e)/"
@@ -139,6 +141,8 @@ class ChangeSet:
     """The old version."""
     parsed: Mapping[str, ParsedFile] = field(default_factory=dict)
     """What the parser child read of the changed files, by path."""
+    parser: ParserChild | None = None
+    """The parser child, for further files of the tree; None: a check starts its own."""
     title: str = ""
 
     @cached_property

@@ -12,6 +12,7 @@ from reprieve.review.changes import Kind
 from reprieve.review.critic.change_set import ChangedFile, ChangeSet, UnknownTree
 from reprieve.review.critic.facts import FactsReport, check_change, rules_digest
 from reprieve.review.critic.git_changes import read_change
+from reprieve.review.critic.parsing import ParserChild, kind_of
 from reprieve.review.critic.review import Report, Review, build_report
 from reprieve.review.critic.suppression import settings_of
 from reprieve.review.git import repository_at
@@ -48,11 +49,29 @@ class FactsCritic:
 
     async def report(self, change: Change, diff: Diff) -> FactsReport:
         """Read the change with its trees, and check it by the settings of its base."""
+        parser = ParserChild()
+        if any(kind_of(each.path) for each in diff.files):
+            parser.start()  # it loads what it needs while git reads
+        try:
+            change_set, text = await self._read(change, diff)
+        except BaseException:
+            parser.close()
+            raise
+        settings, problem = settings_of(text)
+        if self._settings is not None:
+            settings = self._settings
+        report = await asyncio.to_thread(check_change, change_set, settings, parser=parser)
+        return replace(report, scope=f"{report.scope}; {problem}") if problem else report
+
+    async def _read(self, change: Change, diff: Diff) -> tuple[ChangeSet, str | None]:
+        """The change, and the settings file of its base."""
         match change.kind:
             case Kind.GIT:
                 folder = await self._git.folder_of(repository_at(change.repository), holding=(change.base, change.head))
-                change_set = await read_change(self._git, folder, change.base, change.head, diff.files, diff.title)
-                text = await self._git.file(folder, change.base, SETTINGS_FILE)
+                change_set, text = await asyncio.gather(
+                    read_change(self._git, folder, change.base, change.head, diff.files, diff.title),
+                    self._git.file(folder, change.base, SETTINGS_FILE),
+                )
             case Kind.PATCH:
                 change_set, text = _patch(diff), None
             case Kind.PULL:
@@ -60,11 +79,7 @@ class FactsCritic:
                 text = await self._hub.file(change.repository, change.base, SETTINGS_FILE)
             case _:
                 assert_never(change.kind)
-        settings, problem = settings_of(text)
-        if self._settings is not None:
-            settings = self._settings
-        report = await asyncio.to_thread(check_change, change_set, settings)
-        return replace(report, scope=f"{report.scope}; {problem}") if problem else report
+        return change_set, text
 
     async def _pull(self, change: Change, diff: Diff) -> ChangeSet:
         """Build the change of a pull request: the diff, and the content of its first files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
@@ -42,14 +43,34 @@ class FactsReport:
     """Findings beyond the number that is reported."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What one check came to."""
+
+    found: list[Finding]
+    note: str = ""
+    """Why it did not look at everything."""
+    is_incomplete: bool = False
+
+
 def check_change(
-    change: ChangeSet, settings: CriticSettings | None = None, *, checks: Sequence[CriticCheck] = CHECKS
+    change: ChangeSet,
+    settings: CriticSettings | None = None,
+    *,
+    checks: Sequence[CriticCheck] = CHECKS,
+    parser: ParserChild | None = None,
 ) -> FactsReport:
-    """Run the checks; it blocks while linters and parsers work."""
+    """Run the checks; it blocks while linters and parsers work. A `parser` that the caller has started is closed."""
     settings = settings or CriticSettings()
-    parsed, notes = _parse(change)
-    change = replace(change, parsed=parsed)
     used = [check for check in checks if change.tree.paths or not check.needs_tree]
+    with parser or ParserChild() as child, ThreadPoolExecutor(max_workers=1) as beside:
+        early = [beside.submit(_run, check, change) if check.runs_beside else None for check in used]
+        parsed, notes = _parse(change, child)
+        change = replace(change, parsed=parsed, parser=child)
+        outcomes = [
+            _run(check, change) if running is None else running.result()
+            for check, running in zip(used, early, strict=True)
+        ]
     left_out = {rule.id for check in checks if check not in used for rule in check.rules}
     if left_out:
         notes.append(f"the rest of the repository is unknown: {', '.join(sorted(left_out))} not checked")
@@ -58,17 +79,10 @@ def check_change(
         notes.append(
             f"{count(partial, 'file')} known only by the patch: rules that read whole files did not run on them"
         )
-    found: list[Finding] = []
-    incomplete: set[str] = set()
-    for check in used:
-        try:
-            found.extend(check.run(change))  # keeps what a check found before it raised
-        except NotCheckedError as reason:
-            notes.append(str(reason))
-            incomplete.update(rule.id for rule in check.rules)
-        except Exception as error:  # noqa: BLE001 - a broken check must not end the review, and must not pass unseen
-            _LOG.exception("a check of the critic failed")
-            notes.append(f"{check.rules[0].id} not checked: {type(error).__name__}")
+    found = [each for outcome in outcomes for each in outcome.found]
+    notes += [outcome.note for outcome in outcomes if outcome.note]
+    unread = [check for check, outcome in zip(used, outcomes, strict=True) if outcome.is_incomplete]
+    incomplete = {rule.id for check in unread for rule in check.rules}
     kept = list(_allowed(change, _configured(settings, found)))
     folded = fold(_quoted(change, kept))
     files = [each for each in change.files if each.after is not None or each.diff]
@@ -80,6 +94,19 @@ def check_change(
         findings=folded[:MAX_FINDINGS],
         hidden=len(folded[MAX_FINDINGS:]),
     )
+
+
+def _run(check: CriticCheck, change: ChangeSet) -> _Outcome:
+    """Run one check. What it found before it raised is kept."""
+    found: list[Finding] = []
+    try:
+        found.extend(check.run(change))
+    except NotCheckedError as reason:
+        return _Outcome(found=found, note=str(reason), is_incomplete=True)
+    except Exception as error:  # noqa: BLE001 - a broken check must not end the review, and must not pass unseen
+        _LOG.exception("a check of the critic failed")
+        return _Outcome(found=found, note=f"{check.rules[0].id} not checked: {type(error).__name__}")
+    return _Outcome(found=found)
 
 
 @cache
@@ -97,20 +124,19 @@ def _general_only(files: Sequence[ChangedFile], rules: Sequence[CriticRule]) -> 
         yield f"{count(number, f'{suffix} file')}: rules for every file only"
 
 
-def _parse(change: ChangeSet) -> tuple[dict[str, ParsedFile], list[str]]:
+def _parse(change: ChangeSet, child: ParserChild) -> tuple[dict[str, ParsedFile], list[str]]:
     parsed: dict[str, ParsedFile] = {}
     notes: list[str] = []
-    with ParserChild() as child:
-        for each in change.files:
-            kind = kind_of(each.path)
-            if kind is None or each.is_generated or (each.after is None and not each.is_deleted):
-                continue
-            answers: list[dict[str, Any] | None] = [
-                None if text is None else child.parse(kind, text) for text in (each.before, each.after)
-            ]
-            parsed[each.path] = ParsedFile(before=answers[0], after=answers[1])
-            if answers[1] is not None and (why := answers[1].get("gave_up")):
-                notes.append(f"{each.path} not parsed: {why}")
+    for each in change.files:
+        kind = kind_of(each.path)
+        if kind is None or each.is_generated or (each.after is None and not each.is_deleted):
+            continue
+        answers: list[dict[str, Any] | None] = [
+            None if text is None else child.parse(kind, text) for text in (each.before, each.after)
+        ]
+        parsed[each.path] = ParsedFile(before=answers[0], after=answers[1])
+        if answers[1] is not None and (why := answers[1].get("gave_up")):
+            notes.append(f"{each.path} not parsed: {why}")
     return parsed, notes
 
 

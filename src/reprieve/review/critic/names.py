@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from reprieve.review.critic.commonjs_names import commonjs_breaks
@@ -38,7 +39,7 @@ CHANGED_SIGNATURE: Final = CriticRule(
 
 def find_broken_uses(change: ChangeSet) -> Iterable[Finding]:
     """Uses of removed names in every language, and calls that fit no longer; Python files are parsed once for both."""
-    with ParserChild() as child:
+    with ParserChild() if change.parser is None else nullcontext(change.parser) as child:
         tree = PythonTree(change, child)
         uses = [
             *removed_uses(tree),

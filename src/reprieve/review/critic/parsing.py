@@ -22,7 +22,8 @@ MAX_BYTES: Final = 1_000_000
 TIMEOUT_SECONDS: Final = 2.0
 """For one file, the start of the child left out."""
 BUDGET_SECONDS: Final = 60.0
-"""For all files of a change together: many slow files must not keep a worker busy for hours."""
+"""For all files of a change together, and those of the tree that use them: many slow files must not keep a worker
+busy for hours."""
 _START_SECONDS: Final = 10.0
 _MAX_ANSWER_BYTES: Final = 32 << 20
 _CHILD: Final = Path(__file__).with_name("parser_child.py")
@@ -53,12 +54,13 @@ def kind_of(path: str) -> str | None:
 
 
 class ParserChild:
-    """The child, started when it is first needed; one file at a time."""
+    """The child, started by `start` or when it is first needed; one file at a time."""
 
     def __init__(self, *, timeout: float = TIMEOUT_SECONDS, budget: float = BUDGET_SECONDS) -> None:
         """`timeout` is for one file, `budget` for all files of one child."""
         self._timeout, self._left = timeout, budget
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_answered = False
         self._rest = b""
 
     def __enter__(self) -> Self:
@@ -68,6 +70,11 @@ class ParserChild:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def start(self) -> None:
+        """Start the child, which loads what it needs while its parent does something else."""
+        with contextlib.suppress(OSError):  # `parse` tries again, and tells
+            self._started()
 
     def parse(self, kind: str, text: str) -> dict[str, Any]:
         """The child's answer; `{"error": None, "gave_up": why}` for a text that is too large or takes too long."""
@@ -82,23 +89,23 @@ class ParserChild:
             self._left -= time.monotonic() - began
 
     def _parsed(self, kind: str, text: str) -> dict[str, Any]:
-        started = self._process is None
         process = self._started()
         assert process.stdin is not None  # noqa: S101 - it is piped
         try:
             process.stdin.write(json.dumps([kind, text]).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(process, self._timeout + (_START_SECONDS if started else 0.0))
+            line = self._line(process, self._timeout + (0.0 if self._has_answered else _START_SECONDS))
         except (OSError, TimeoutError) as error:
             self.close()
             why = "parsing it took too long" if isinstance(error, TimeoutError) else "the parser ended"
             return {"error": None, "gave_up": why}
+        self._has_answered = True
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
         """End the child."""
-        process, self._process, self._rest = self._process, None, b""
+        process, self._process, self._rest, self._has_answered = self._process, None, b"", False
         if process is not None:
             process.kill()
             with contextlib.suppress(OSError):

@@ -864,4 +864,4 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "S701": _said("`autoescape=False`", _MEDIUM),
 }
 
-CHECKS: Final[tuple[CriticCheck, ...]] = (CriticCheck(rules=RULES, run=check_with_ruff),)
+CHECKS: Final[tuple[CriticCheck, ...]] = (CriticCheck(rules=RULES, run=check_with_ruff, runs_beside=True),)

@@ -64,3 +64,5 @@ class CriticCheck:
     run: Callable[[ChangeSet], Iterable[Finding]]
     needs_tree: bool = False
     """Whether it reads files that the change did not touch: left out where only a patch is known."""
+    runs_beside: bool = False
+    """Whether it waits for other programs and reads nothing that was parsed: it runs while the files are parsed."""
