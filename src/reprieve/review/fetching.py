@@ -140,11 +140,15 @@ class Fetcher:
     async def _of_git(self, change: Change) -> _Found:
         repository = repository_at(change.repository)
         folder = await self.git.folder_of(repository, holding=(change.base, change.head))
-        attributes = await self.git.file(folder, change.base, _ATTRIBUTES) or ""  # a change may not hide itself
-        paths, kept, left_out = await self._listed(folder, change, attributes)
+        attributes, listed, forge = await asyncio.gather(
+            self.git.file(folder, change.base, _ATTRIBUTES),  # a change may not hide itself
+            self._listed(folder, change),
+            self._forge(folder, repository),
+        )
+        attributes = attributes or ""
+        paths, kept, left_out = await asyncio.to_thread(_sorted_out, listed, attributes, self.limits.files)
         text, too_large = await self._diff(folder, change, kept)
         left_out += LeftOut(too_large=too_large)
-        forge = await self._forge(folder, repository)
         return _Found(
             text=text.decode("utf-8", "replace"), attributes=attributes, owners=await self._owners(folder, change),
             authors=await self._authors(folder, change), left_out=left_out, paths=paths, forge=forge,
@@ -193,14 +197,11 @@ class Fetcher:
         rows = (row.split("\t", 2) for row in said.decode("utf-8", "surrogateescape").split("\0") if row)
         return {row[2]: int(row[0]) + int(row[1]) for row in rows if row[0].isdigit()}
 
-    async def _listed(
-        self, folder: Path, change: Change, attributes: str
-    ) -> tuple[tuple[str, ...], list[str], LeftOut]:
-        """All paths, those worth a diff, and how many are not: a lock file of megabytes is not even read."""
-        said = await self.git.ask(
+    async def _listed(self, folder: Path, change: Change) -> bytes:
+        """All paths with the number of their changed lines: a lock file of megabytes is not even read."""
+        return await self.git.ask(
             folder, *_LINES_OF_A_DIFF, "--no-renames", "--numstat", "-z", change.base, change.head, most=8 << 20
         )
-        return await asyncio.to_thread(_sorted_out, said, attributes, self.limits.files)
 
     async def _owners(self, folder: Path, change: Change) -> str:
         """As they were before the change, which may not choose its own readers; of a first commit, as it has them."""

@@ -244,8 +244,10 @@ class Git:
         """A file's text at a commit; None where there is none, or it is too large."""
         listed = await self.ask(folder, "ls-tree", "-z", "--end-of-options", revision, "--", path)
         mode, kind, name = (*listed.decode("utf-8", "replace").partition("\t")[0].split(), "", "", "")[:3]
-        if kind != "blob" or mode == _LINK:
-            return None
+        return None if kind != "blob" or mode == _LINK else await self.blob(folder, name, most=most)
+
+    async def blob(self, folder: Path, name: str, *, most: int = 1 << 20) -> str | None:
+        """The text of a blob; None where it is too large."""
         try:
             said = await self.ask(folder, "cat-file", "blob", name, most=most)
         except Permanent as error:

@@ -10,12 +10,13 @@ import os
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from reprieve import Permanent, Retryable, UsageError
 from reprieve.review.changes import Change, Kind, NothingToReviewError
-from reprieve.review.git import repository_at
+from reprieve.review.git import Repository, repository_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,7 @@ _MAX_NEW_FILE_BYTES: Final = 5_000_000
 _MAX_LIST_BYTES: Final = 64 << 20
 _KEEP_SECONDS: Final = 14 * 86_400
 """How long written objects stay, as with those that `git gc` finds unused."""
+_PLACES: Final = ("--show-toplevel", "--git-common-dir", "--git-path", "objects", "--git-path", "index")
 _FILTER: Final = ("config", "--null", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
 
 
@@ -38,11 +40,11 @@ async def change_of_work_tree(git: Git, location: str, *, staged: bool) -> Chang
             "uncommitted changes are in a repository on this machine: name a commit of one that is elsewhere"
         )
     folder = await git.folder_of(repository)
-    top = await _top(git, folder)
-    place = await git.whole(top, repository)
-    base = await _head(git, top)
-    head = await _written(git, top, staged=staged)
-    if await git.tree(top, base) == head:
+    places = await _places(git, folder)
+    top, place = places.top, places.repository
+    (base, tree), options = await asyncio.gather(_head(git, top), _without_filters(git, top))
+    head = await _written(git, places, options, staged=staged)
+    if tree == head:
         what = "the index holds nothing that HEAD does not" if staged else "the work tree is as HEAD is"
         raise NothingToReviewError(f"nothing to review: {what}; `reprieve review HEAD` reviews the last commit")
     name = "index" if staged else "work tree"
@@ -52,33 +54,49 @@ async def change_of_work_tree(git: Git, location: str, *, staged: bool) -> Chang
     )  # fmt: skip
 
 
-async def _top(git: Git, folder: Path) -> Path:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """Where the parts of a repository are."""
+
+    top: Path
+    """The folder of the work tree."""
+    repository: Repository
+    """The same for all folders and work trees of it."""
+    objects: Path
+    index: Path
+
+
+async def _places(git: Git, folder: Path) -> _Places:
     try:
-        said = await git.ask(folder, "rev-parse", "--show-toplevel")
+        said = await git.ask(folder, "rev-parse", "--path-format=absolute", *_PLACES)
     except Permanent as error:
         if "not a git repository" in str(error):
             raise UsageError(
                 f"{folder} is not in a git repository: give --repository, a .patch file, or owner/name#12"
             ) from None
         raise UsageError(f"{folder} has no work tree: name a commit") from None
-    return Path(said.decode("utf-8", "surrogateescape").rstrip("\n"))
+    top, common, objects, index = map(os.fsdecode, said.rstrip(b"\n").split(b"\n"))
+    common = os.path.realpath(common)  # noqa: ASYNC240 - one look
+    return _Places(
+        top=Path(top), repository=Repository(common, remote=False), objects=Path(objects), index=Path(index)
+    )  # fmt: skip
 
 
-async def _head(git: Git, top: Path) -> str:
-    """The commit that is checked out, or the empty tree before the first commit."""
-    said = await git.ask(top, "cat-file", "--batch-check", given=b"HEAD\n")
-    name, _, kind = said.decode().partition(" ")
-    if kind.startswith("commit"):
-        return name
-    return (await git.ask(top, "hash-object", "-t", "tree", "--stdin")).decode().strip()
+async def _head(git: Git, top: Path) -> tuple[str, str]:
+    """The commit that is checked out and its tree; before the first commit, the empty tree for both."""
+    said = await git.ask(top, "cat-file", "--batch-check", given=b"HEAD\nHEAD^{tree}\n")
+    (name, kind, *_), (tree, *_) = (line.split(" ") for line in said.decode().splitlines())
+    if kind == "commit":
+        return name, tree
+    empty = (await git.ask(top, "hash-object", "-t", "tree", "--stdin")).decode().strip()
+    return empty, empty
 
 
-async def _written(git: Git, top: Path, *, staged: bool) -> str:
+async def _written(git: Git, places: _Places, options: tuple[str, ...], *, staged: bool) -> str:
     """Write the tree; returns its name."""
     assert git.objects is not None  # noqa: S101 - the settings name the state folder
     await asyncio.to_thread(_prepare, git.objects)
-    own = await git.ask(top, "rev-parse", "--path-format=absolute", "--git-path", "objects", "--git-path", "index")
-    objects, index = (Path(os.fsdecode(line)) for line in own.rstrip(b"\n").split(b"\n"))
+    top, index = places.top, places.index
     given = os.environ.get("GIT_INDEX_FILE")
     if given:  # a hook of `git commit -a` or `git commit PATH` has an index of its own
         index = top / given
@@ -89,9 +107,8 @@ async def _written(git: Git, top: Path, *, staged: bool) -> str:
         extra = {
             "GIT_INDEX_FILE": str(copy),
             "GIT_OBJECT_DIRECTORY": str(git.objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(places.objects),
         }
-        options = await _without_filters(git, top)
         if not staged:
             await _add_work_tree(git, top, extra, options)
         try:

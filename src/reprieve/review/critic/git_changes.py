@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reprieve.review.diffs import FileDiff
     from reprieve.review.git import Git
 
-_MAX_TREE_BYTES: Final = 64 << 20
+_MAX_TREE_BYTES: Final = 128 << 20
 _MAX_CONTENT_BYTES: Final = 256 << 20
 _MAX_SEARCHED: Final = 20_000
 """Files in which a name is looked for; larger trees are searched near the change only."""
@@ -39,14 +39,19 @@ class GitTree:
     @cached_property
     def paths(self) -> frozenset[str]:
         """Every path of a file in this version."""
-        said = self._wait(
-            self._git.ask(self._folder, "ls-tree", "-r", "-z", "--name-only", self._tree, most=_MAX_TREE_BYTES)
-        )
-        return frozenset(path for path in said.decode("utf-8", "replace").split("\0") if path)
+        return frozenset(self._blobs)
+
+    @cached_property
+    def _blobs(self) -> dict[str, str]:
+        """The name of each file's blob by path; empty for links and submodules."""
+        said = self._wait(self._git.ask(self._folder, "ls-tree", "-r", "-z", self._tree, most=_MAX_TREE_BYTES))
+        rows = (row.partition("\t") for row in said.decode("utf-8", "replace").split("\0") if row)
+        return {path: entry.split(" ")[2] if entry.startswith("100") else "" for entry, _, path in rows}
 
     def read(self, path: str) -> bytes | None:
         """The content of a file; None where it is missing, a link, or too large."""
-        text = self._wait(self._git.file(self._folder, self._tree, path, most=MAX_BYTES))
+        blob = self._blobs.get(path)
+        text = self._wait(self._git.blob(self._folder, blob, most=MAX_BYTES)) if blob else None
         return None if text is None else text.encode()
 
     def containing(self, words: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
@@ -84,8 +89,10 @@ class _Entry:
 
 async def read_change(git: Git, folder: Path, base: str, head: str, diffs: Sequence[FileDiff], title: str) -> ChangeSet:
     """The change between two commits or trees, with the content of both versions."""
-    said = await git.ask(folder, *_RAW, base, head, most=_MAX_TREE_BYTES)
-    attributes = lines_of(await git.file(folder, base, ".gitattributes") or "")
+    said, text = await asyncio.gather(
+        git.ask(folder, *_RAW, base, head, most=_MAX_TREE_BYTES), git.file(folder, base, ".gitattributes")
+    )
+    attributes = lines_of(text or "")
     entries = list(_entries(said.decode("utf-8", "surrogateescape")))
     generated = {each.path for each in entries if is_generated(each.path, attributes)}
     sizes = await _sizes(git, folder, entries)
