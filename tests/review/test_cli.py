@@ -200,6 +200,74 @@ def test_doctor_finds_what_a_review_would_stumble_over(reprieve, name, value, wh
     assert why in said
 
 
+WRONG = [
+    ('off = ["no-such-rule"]', "critic.off: there is no rule 'no-such-rule'; `reprieve review --rules` lists them"),
+    (
+        'severity = {"debug-leftover" = "dire"}',
+        "critic.severity.debug-leftover: Input should be 'none', 'low', 'medium' or",
+    ),
+    ('of = ["debug-leftover"]', "critic.of: there is no such setting"),
+    ("off = [", "is not TOML"),
+]
+
+
+@pytest.fixture
+def rules_file(tmp_path):
+    """Writes the reprieve.toml of a repository of its own, committed or not; gives the variable that names the repository."""
+    folder = tmp_path / "toys"
+    folder.mkdir()
+
+    def git(*arguments):
+        command = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@shop.example", *arguments]
+        subprocess.run(command, cwd=folder, check=True, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message", "Start")
+
+    def write(text, *, is_committed=False):
+        (folder / "reprieve.toml").write_text(f"[critic]\n{text}\n")
+        if is_committed:
+            git("add", "reprieve.toml")
+            git("commit", "--quiet", "--message", "Set up the rules")
+            (folder / "reprieve.toml").unlink()
+        return {"REPRIEVE_REVIEW_REPOSITORY": str(folder), "REPRIEVE_REVIEW_FACTS": "true"}
+
+    return write
+
+
+@pytest.mark.parametrize(("text", "why"), WRONG)
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_doctor_finds_wrong_settings_of_the_rules_in_the_repository(reprieve, rules_file, text, why, is_committed):
+    said = reprieve("doctor", code=1, **rules_file(text, is_committed=is_committed))
+    assert "TO DO    critic" in said
+    assert f"reprieve.toml of {'HEAD' if is_committed else 'the work tree'}" in said
+    assert why in said
+    assert "a review switches nothing off" in said
+
+
+def test_doctor_names_all_that_is_wrong(reprieve, rules_file):
+    said = reprieve("doctor", code=1, **rules_file('of = []\noff = ["no-such-rule"]'))
+    assert "critic.of: there is no such setting" in said
+    assert "there is no rule 'no-such-rule'" in said
+
+
+def test_doctor_says_where_the_settings_of_the_rules_are(reprieve, rules_file, tmp_path):
+    assert "well     critic      no rules review" in reprieve("doctor")
+    variables = rules_file("")
+    assert "well     critic      every rule" in reprieve("doctor", **variables)
+    rules_file('off = ["debug-leftover"]', is_committed=True)
+    assert "well     critic      as reprieve.toml of HEAD sets it" in reprieve("doctor", **variables)
+    (tmp_path / "own.toml").write_text('[critic]\noff = ["debug-leftover"]\n')
+    assert "well     critic      as the settings set it" in reprieve("doctor", "--settings", "own.toml", **variables)
+
+
+def test_doctor_follows_no_link_of_the_work_tree(reprieve, rules_file, tmp_path):
+    variables = rules_file("")
+    (tmp_path / "toys" / "reprieve.toml").unlink()
+    (tmp_path / "toys" / "reprieve.toml").symlink_to("/dev/zero")
+    assert "well     critic      every rule" in reprieve("doctor", **variables)
+
+
 def test_a_variable_that_sets_nothing_is_told(reprieve):
     said = reprieve("doctor", code=2, REPRIEVE_REVIEW_MODL__NAME="x")
     assert "REPRIEVE_REVIEW_MODL__NAME sets nothing" in said

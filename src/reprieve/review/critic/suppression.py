@@ -13,6 +13,8 @@ from reprieve.review.critic.findings import Severity
 from reprieve.review.patterns import Pattern
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from reprieve.review.critic.change_set import ChangedFile
     from reprieve.review.critic.findings import Finding
 
@@ -67,19 +69,25 @@ class CriticSettings(BaseModel):
         return None if given is Severity.NONE else given
 
 
-def settings_of(text: str | None) -> tuple[CriticSettings, str]:
-    """The settings of a reprieve.toml, and what is wrong with it; wrong settings switch nothing off."""
+def settings_of(text: str | None, of: str = "the base") -> tuple[CriticSettings, tuple[str, ...]]:
+    """The settings of a reprieve.toml, and all that is wrong with it; wrong settings switch nothing off."""
     if not text:
-        return CriticSettings(), ""
+        return CriticSettings(), ()
     try:
         section = tomllib.loads(text).get("critic", {})
-        return CriticSettings.model_validate(section), ""
+        return CriticSettings.model_validate(section), ()
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return CriticSettings(), f"reprieve.toml of the base is not TOML: {error}"
+        return CriticSettings(), (f"reprieve.toml of {of} is not TOML: {error}",)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(["critic", *(str(each) for each in first["loc"])])
-        return CriticSettings(), f"reprieve.toml of the base: {place}: {first['msg']}"
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        return CriticSettings(), tuple(f"reprieve.toml of {of}: {_problem(each)}" for each in found)
+
+
+def _problem(error: ErrorDetails) -> str:
+    place = ".".join(["critic", *(str(each) for each in error["loc"])])
+    if error["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting"
+    return f"{place}: {error['msg'].removeprefix('Value error, ')}"
 
 
 def allowance_of(file: ChangedFile, finding: Finding) -> Literal["base", "change"] | None:
