@@ -1,5 +1,6 @@
 """`reprieve review` where people work: uncommitted changes, hooks, checks, forms, and the same change again."""
 
+import io
 import json
 import os
 import re
@@ -89,6 +90,22 @@ def test_a_commit_a_range_and_a_patch_are_reviewed(review, shop):
     for name in ("HEAD", "HEAD~1...HEAD", "fix.patch"):
         assert "cart.py:2  medium  debug-leftover" in review(name).out
     assert "the rest of the repository is unknown" in review("fix.patch").out
+
+
+def test_a_patch_is_read_from_standard_input(review, shop, monkeypatch):
+    leave_a_breakpoint()
+    patch = shop("diff").stdout
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(patch.encode())))
+    said = review("-", "--fail-on", "medium", code=1)
+    assert "cart.py:2  medium  debug-leftover" in said.out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(patch.encode())))
+    assert "standard input was reviewed before" in review("-").err
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\x00", b"no patch at all\n"])
+def test_standard_input_without_a_patch_is_refused(review, monkeypatch, text):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert "'standard input' holds no change that can be read" in review("-", code=2).err
 
 
 def test_a_clean_work_tree_is_no_failure_of_a_hook(review):

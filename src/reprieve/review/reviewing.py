@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from reprieve.review.parts import Parts
 
 _PATCHES: Final = (".patch", ".diff")
-_LONGEST: Final = 1_000_000
+STANDARD_INPUT: Final = "-"
+MAX_PATCH_BYTES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,8 @@ class Wanted:
     """The changes to review, as the caller named them."""
 
     names: tuple[str, ...]
-    """Commits, ranges, files that end with .patch or .diff, pull requests as owner/name#12; without one the uncommitted changes."""
+    """Commits, ranges, files that end with .patch or .diff, `-` for a patch on standard input, pull requests as
+    owner/name#12; without one the uncommitted changes."""
     repository: str
     staged: bool = False
     """Whether the uncommitted changes are those of the index."""
@@ -39,6 +41,8 @@ class Wanted:
     recipients: tuple[str, ...] = ()
     notifies: bool = True
     """Whether reviews are sent to recipients."""
+    patch: str = ""
+    """What the name `-` stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,10 @@ async def _named(parts: Parts, wanted: Wanted, name: str) -> Change:
         return await change_of_work_tree(parts.git, wanted.repository, staged=wanted.staged)
     if is_pull(name):
         return await pull_of(parts.hub, name, changelist_id=wanted.changelist_id, recipients=wanted.recipients)
+    if name == STANDARD_INPUT:
+        return patch_of(
+            "standard input", wanted.patch, changelist_id=wanted.changelist_id, recipients=wanted.recipients
+        )  # fmt: skip
     if name.endswith(_PATCHES):
         path = Path(name)
         return patch_of(
@@ -104,7 +112,7 @@ async def _named(parts: Parts, wanted: Wanted, name: str) -> Change:
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(_LONGEST).decode("utf-8", "replace")
+            return file.read(MAX_PATCH_BYTES).decode("utf-8", "replace")
     except OSError as error:
         raise UsageError(f"the patch {str(path)!r} cannot be read: {error.strerror}") from None
 

@@ -57,7 +57,8 @@ def review(  # noqa: PLR0913 - one parameter an option
         list[str] | None,
         typer.Argument(
             metavar="[REV]...",
-            help="Commits, ranges (main...topic), .patch files, owner/name#12. Default: the uncommitted changes.",
+            help="Commits, ranges (main...topic), .patch files, - for a patch on standard input, owner/name#12. "
+            "Default: the uncommitted changes.",
             show_default=False,
         ),
     ] = None,
@@ -120,12 +121,14 @@ def review(  # noqa: PLR0913 - one parameter an option
 
     reprieve review main...topic --format sarif
 
+    git diff main | reprieve review -
+
     reprieve review HEAD --model openai:gpt-5-mini --notify ada@example.org
     """
     if rules:
         say_rules()
         return
-    from reprieve.review.reviewing import Wanted  # noqa: PLC0415 - `--help` and `--rules` need no pipeline
+    from reprieve.review.reviewing import STANDARD_INPUT, Wanted  # noqa: PLC0415 - `--help` and `--rules` need no pipeline
 
     if fail_on is not None and notify:
         raise UsageError("--fail-on is for hooks and checks and sends nothing: leave --notify out")
@@ -136,6 +139,7 @@ def review(  # noqa: PLR0913 - one parameter an option
     wanted = Wanted(
         names=tuple(names or ()), staged=staged, repository=settings.repository, changelist_id=changelist_id,
         version=version, again=again, recipients=tuple(notify or ()), notifies=notifies,
+        patch=_read_patch() if STANDARD_INPUT in (names or ()) else "",
     )  # fmt: skip
     options = ReviewOptions(output=output, fail_on=fail_on, jobs=jobs, works=not submit_only, replays=chaos)
     try:
@@ -147,6 +151,13 @@ def review(  # noqa: PLR0913 - one parameter an option
         raise typer.Exit(_INTERRUPTED) from None
     if code:
         raise typer.Exit(code)
+
+
+def _read_patch() -> str:
+    """Read standard input, before the event loop starts: the loop would take the first Ctrl-C."""
+    from reprieve.review.reviewing import MAX_PATCH_BYTES  # noqa: PLC0415 - only where a patch is piped
+
+    return "" if sys.stdin is None else sys.stdin.buffer.read(MAX_PATCH_BYTES).decode("utf-8", "replace")
 
 
 def serve(
