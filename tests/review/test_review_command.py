@@ -236,6 +236,16 @@ def test_a_large_file_is_left_out_and_the_others_are_reviewed(review):
     assert "1 file not reviewed" in said.err
 
 
+def test_a_file_that_is_too_large_passes_fail_on_with_a_warning_until_the_limit_is_raised(review, monkeypatch):
+    breakpoints = "def total(items):\n    breakpoint()\n" + "    # a comment of some length\n" * 9_000
+    Path("cart.py").write_text(breakpoints)
+    said = review("--fail-on", "low")
+    assert "debug-leftover" not in said.out
+    assert "1 file not reviewed, too large or beyond the limit; see [limits] in the settings" in said.err
+    monkeypatch.setenv("REPRIEVE_REVIEW_LIMITS__FILE_BYTES", "1000000")
+    assert "debug-leftover" in review("--fail-on", "low", "--again", code=1).out
+
+
 def test_a_merge_with_conflicts_is_told_in_a_sentence(review, shop):
     shop("checkout", "--quiet", "-b", "other")
     Path("cart.py").write_text("OTHER = 1\n")
