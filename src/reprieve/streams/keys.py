@@ -43,6 +43,8 @@ class StreamKeys:
     """Exists while the group is paused; holds JSON with who, why and when."""
     breaker: str
     """The state of the group's circuit breaker as JSON; absent while nothing fails."""
+    replayed: str
+    """Set: ids of entries that a replay had to add anew. Their history in `state` is read before they run first."""
     alerts: str
     """Hash: open alerts as JSON, by rule and key."""
     notifications: str
@@ -75,6 +77,7 @@ def build_keys(queue: str, group: str) -> StreamKeys:
         lost=f"{prefix}:lost",
         paused=f"{prefix}:paused",
         breaker=f"{prefix}:breaker",
+        replayed=f"{prefix}:replayed",
         alerts=f"{prefix}:alerts",
         notifications=f"{prefix}:notifications",
     )
