@@ -23,7 +23,7 @@ from redis.exceptions import RedisError
 from reprieve.app.redaction import redact, redact_exception
 from reprieve.core.breaker_state import release_calls, renew_admission
 from reprieve.streams.connection import RedisConnection
-from reprieve.streams.failure_writer import FailureWriter, Turn, breaker_change, lost_run_ruling
+from reprieve.streams.failure_writer import FailureWriter, Turn, breaker_change, load_rules, lost_run_ruling
 from reprieve.streams.group_alerts import GroupAlerts
 from reprieve.streams.group_breaker import GroupBreaker
 from reprieve.streams.heartbeat import BEATS_PER_LEASE, Heartbeat
@@ -174,6 +174,7 @@ class ConsumerRunner:
             await self._stop(tasks)
 
     async def _start(self) -> None:
+        await asyncio.to_thread(load_rules, self._profile)
         await check_server(self._writing, self._keys, wants_replicas=self._options.wait_replicas)
         await ensure_group(self._writing, self._keys.queue, self._group)
         await asyncio.to_thread(self._heartbeat.beat)
@@ -284,8 +285,8 @@ class ConsumerRunner:
         """How many new messages fit in: none while something keeps the consumer from reading."""
         if self._paused or self._blocked or self._needs_sweep or self._alone or self._drains():
             return 0
-        if not self._heartbeat.has_lease:
-            return 0
+        if not self._heartbeat.has_lease or self._lanes.failed or self._rulings:
+            return 0  # failures are written first: they may open the breaker, and they must not pile up
         held, due = self._lanes.held, self._due_at <= time.monotonic()
         if due and self._batch == 1 and self._read_last:
             return 0
@@ -520,6 +521,8 @@ class ConsumerRunner:
                 await self._give_back_queue()
             await self._alerts.flush()
         await self._tell_breaker(rulings)
+        if rulings:
+            self._room.set()
         if self._alone and not self._lanes.held:
             self._alone, self._due_at = False, 0.0
             self._room.set()
