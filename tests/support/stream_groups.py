@@ -113,10 +113,10 @@ class Run:
 
 
 @asynccontextmanager
-async def running(consumer: Consumer[Any, Any], group: Group) -> AsyncIterator[Run]:
+async def running(consumer: Consumer[Any, Any], group: Group, *, url: str = "") -> AsyncIterator[Run]:
     """Run a consumer beside the test, and stop it at the end."""
     run = Run()
-    task = asyncio.create_task(consumer.run(group.server.url, stop=run.stop, signals=False))
+    task = asyncio.create_task(consumer.run(url or group.server.url, stop=run.stop, signals=False))
     try:
         yield run
     finally:
