@@ -160,7 +160,11 @@ class ConsumerRunner:
     async def run(self, stop: asyncio.Event, *, until_idle: bool = False) -> None:
         """Consume until `stop` is set, or until nothing is left to do."""
         self._until_idle = until_idle
-        await self._start()
+        try:
+            await self._start()
+        except BaseException:
+            await self._close()
+            raise
         tasks = [
             asyncio.create_task(self._keep(self._read), name="reprieve-reader"),
             asyncio.create_task(self._keep(self._control), name="reprieve-controller"),
@@ -210,10 +214,13 @@ class ConsumerRunner:
         except (RedisError, OSError) as error:
             _LOG.warning("%s: left without a word, the lease runs out: %s", self.name, redact(str(error)))
         finally:
-            await asyncio.to_thread(self._heartbeat.stop)
-            await self._reading.close()
-            await self._writing.close()
-            await self._alerts.close()
+            await self._close()
+
+    async def _close(self) -> None:
+        await asyncio.to_thread(self._heartbeat.stop)
+        await self._reading.close()
+        await self._writing.close()
+        await self._alerts.close()
 
     async def _keep(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run a task for as long as the consumer runs, whatever it raises."""
