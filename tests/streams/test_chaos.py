@@ -1,17 +1,20 @@
 """Consumers and the server are killed, the network is cut, messages are poison: the ledger has to agree in the end."""
 
 import asyncio
+import logging
 import random
 import time
 from collections import Counter
 
 import pytest
+from redis.exceptions import RedisError
 
 from support import effort
 from support.redis_proxy import redis_proxy
 from support.redis_servers import RedisServer
 from support.stream_groups import Group, Worker, read_ledger
 
+LOG = logging.getLogger(__name__)
 SECONDS = 60
 CAMPAIGN_SECONDS = 600
 CONSUMERS = 3
@@ -34,7 +37,7 @@ class Chaos:
         while True:
             try:
                 return await asyncio.to_thread(self.group.call, *command)
-            except Exception:
+            except (RedisError, OSError):
                 await asyncio.sleep(0.05)
 
     async def send(self, until):
@@ -111,7 +114,7 @@ async def test_nothing_is_lost_and_nothing_is_dead_lettered_twice(kind, tmp_path
     if kind != "valkey" and not effort.CAMPAIGN:
         pytest.skip("only in campaigns")
     seed = random.randrange(10**6)
-    print("seed", seed)
+    LOG.info("seed %d", seed)
     server = RedisServer(kind, options=("--appendonly", "yes", "--appendfsync", "always")).start()
     try:
         chaos = Chaos(server, tmp_path / "ledger", effort.size(SECONDS, CAMPAIGN_SECONDS), seed)
@@ -123,7 +126,13 @@ async def test_nothing_is_lost_and_nothing_is_dead_lettered_twice(kind, tmp_path
 
 def judge(chaos):
     group = chaos.group
-    ended = {line[1] for line in read_ledger(chaos.ledger) if line[0] == "end"}
+    ledger = read_ledger(chaos.ledger)
+    ended = {line[1] for line in ledger if line[0] == "end"}
+    acknowledged = {}
+    for word, message, _, _ in ledger:
+        if word == "acknowledged":
+            acknowledged[message] = True
+        assert not (word == "start" and message in acknowledged), f"{message} ran after its acknowledgement"
     dead = Counter(letter.message_id for letter in group.dead_letters())
     assert [message for message, count in dead.items() if count > 1] == []
     wanted = {"permanent": "dead", "spent": "dead", "poison": "dead"}
@@ -134,6 +143,6 @@ def judge(chaos):
     assert wrong == [], f"{len(wrong)} of {len(chaos.sent)}: {wrong[:5]}; {chaos.kills}"
     assert group.call("HLEN", group.keys.state) == 0
     assert len(group.call("XINFO", "CONSUMERS", group.queue, group.name)) <= 6
-    print(len(chaos.sent), "messages,", dict(chaos.kills), len(dead), "dead letters")
+    LOG.info("%d messages, %s, %d dead letters", len(chaos.sent), dict(chaos.kills), len(dead))
     assert chaos.kills["consumer"] >= 3
     assert chaos.kills["server"] == 2

@@ -15,6 +15,25 @@ from typing import Any
 
 import reprieve
 from reprieve.streams.consumer import Consumer, ConsumerOptions
+from reprieve.streams.runner import ConsumerRunner
+
+
+async def act(task: dict[str, str], attempt: int) -> None:
+    """Do what the message says."""
+    match task.get("do"):
+        case "poison":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "transient" if attempt < 3:
+            raise ConnectionError("glitch")
+        case "spent":
+            raise ConnectionError("never up")
+        case "permanent":
+            raise ValueError("no such project")
+        case "slow":
+            await asyncio.sleep(float(task.get("seconds", "0.2")))
+        case "slow_failure":
+            await asyncio.sleep(float(task.get("seconds", "0.2")))
+            raise ValueError("too late")
 
 
 def main() -> None:
@@ -28,22 +47,20 @@ def main() -> None:
     def log(word: str, message: Any) -> None:
         os.write(ledger, f"{word} {message.id} {os.getpid()} {time.time():.3f}\n".encode())
 
+    # An acknowledgement counts once its answer is here: after it, no consumer may start the message again.
+    count_done = ConsumerRunner._count_done
+
+    def log_acknowledged(runner: ConsumerRunner, ids: list[bytes], acknowledged: int) -> None:
+        if acknowledged == len(ids):
+            lines = "".join(f"acknowledged {each.decode()} {os.getpid()} {time.time():.3f}\n" for each in ids)
+            os.write(ledger, lines.encode())
+        count_done(runner, ids, acknowledged)
+
+    ConsumerRunner._count_done = log_acknowledged  # type: ignore[method-assign]
+
     async def handle(task: dict[str, str], message: reprieve.StreamMessage) -> None:
         log("start", message)
-        match task.get("do"):
-            case "poison":
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "transient" if message.attempt < 3:
-                raise ConnectionError("glitch")
-            case "spent":
-                raise ConnectionError("never up")
-            case "permanent":
-                raise ValueError("no such project")
-            case "slow":
-                await asyncio.sleep(float(task.get("seconds", "0.2")))
-            case "slow_failure":
-                await asyncio.sleep(float(task.get("seconds", "0.2")))
-                raise ValueError("too late")
+        await act(task, message.attempt)
         log("end", message)
 
     options = ConsumerOptions(**{"lease": 0.6, "breaker": None, "shutdown_timeout": 1.0, **settings})

@@ -59,7 +59,9 @@ _MAX_BLOCK_MS: Final = 1000
 _QUICK_TURN_SECONDS: Final = 0.05
 """The batch grows while a turn takes less, so that a consumer never holds much more than it can handle at once."""
 _FIRST_BACKOFF_SECONDS: Final = 0.05
-_MAX_BACKOFF_SECONDS: Final = 10.0
+_MAX_BACKOFF_SECONDS: Final = 5.0
+_STEADY_SECONDS: Final = 1.0
+"""A task that ran for so long begins with the shortest backoff again."""
 _RECENT: Final = 5000
 """Acknowledged ids that are remembered, twice: the last ones and those before."""
 _RESCUE_BATCH: Final = 100
@@ -231,7 +233,7 @@ class ConsumerRunner:
                 await work()
             except (RedisError, OSError) as error:
                 self._needs_sweep = True
-                if time.monotonic() - began > _MAX_BACKOFF_SECONDS:
+                if time.monotonic() - began > _STEADY_SECONDS:
                     backoff = _FIRST_BACKOFF_SECONDS
                 _LOG.warning("%s: Redis: %s; again in %.1f s", self.name, redact(str(error)), backoff)
             except asyncio.CancelledError:
