@@ -50,10 +50,27 @@ class RedisServer:
             self.port = _free_port()
         program = self.program or program_of(self.kind)
         command = [
-            str(program), "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", f"{self.folder}/redis.sock",
-            "--dir", str(self.folder), "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
-            "--logfile", f"{self.folder}/log", "--daemonize", "no", *self.options,
-        ]  # fmt: skip
+            str(program),
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--unixsocket",
+            f"{self.folder}/redis.sock",
+            "--dir",
+            str(self.folder),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--maxmemory-policy",
+            "noeviction",
+            "--logfile",
+            f"{self.folder}/log",
+            "--daemonize",
+            "no",
+            *self.options,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + START_SECONDS
         while True:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 import threading
 import time
@@ -84,6 +85,7 @@ class Meter:
 
 
 PACED = False
+TASKS: list[asyncio.Task[None]] = []
 
 
 def fill(url: str, count: int) -> None:
@@ -161,7 +163,9 @@ async def faststream(url: str, meter: Meter) -> None:
 
     broker = RedisBroker(url, logger=None)
 
-    @broker.subscriber(stream=StreamSub(QUEUE, group=GROUP, consumer="faststream", batch=True, max_records=BATCH, polling_interval=100))  # fmt: skip
+    @broker.subscriber(
+        stream=StreamSub(QUEUE, group=GROUP, consumer="faststream", batch=True, max_records=BATCH, polling_interval=100)
+    )
     async def handle(tasks: list[dict[str, Any]]) -> None:
         for task in tasks:
             content = task[FIELD] if isinstance(task, dict) and FIELD in task else task
@@ -194,7 +198,7 @@ async def taskiq(url: str, meter: Meter) -> None:
         for start in range(0, meter.count, 500):
             await asyncio.gather(*(send(number) for number in range(start, min(meter.count, start + 500))))
     broker.is_worker_process = True
-    receiving = asyncio.create_task(run_receiver_task(broker, max_async_tasks=100, max_prefetch=100))
+    receiving = asyncio.create_task(run_receiver_task(broker, max_async_tasks=100))
     if PACED:
         await asyncio.sleep(0.5)
         began = time.perf_counter()
@@ -202,9 +206,7 @@ async def taskiq(url: str, meter: Meter) -> None:
             await asyncio.sleep(max(0.0, began + number / PACE - time.perf_counter()))
             await send(number)
     await meter.done.wait()
-    receiving.cancel()
-    await asyncio.gather(receiving, return_exceptions=True)
-    await broker.shutdown()
+    TASKS.append(receiving)  # it does not always end when it is cancelled: the process ends it
 
 
 async def dramatiq(url: str, meter: Meter) -> None:
@@ -244,8 +246,12 @@ async def _until_done(loop: Awaitable[None], url: str, meter: Meter) -> None:
 
 
 CONTENDERS: dict[str, Callable[[str, Meter], Awaitable[None]]] = {
-    "bare": bare, "reprieve": reprieve_consumer, "faststream": faststream, "taskiq": taskiq, "dramatiq": dramatiq,
-}  # fmt: skip
+    "bare": bare,
+    "reprieve": reprieve_consumer,
+    "faststream": faststream,
+    "taskiq": taskiq,
+    "dramatiq": dramatiq,
+}
 OWN_QUEUE = ("taskiq", "dramatiq")
 """They send with their own client."""
 
@@ -260,13 +266,14 @@ def main() -> None:
     if not PACED and name not in OWN_QUEUE:
         fill(url, count)
 
-    async def run() -> Meter:
+    async def run() -> None:
         meter = Meter(count)
         meter.listen()
         await asyncio.wait_for(CONTENDERS[name](url, meter), 120)
-        return meter
+        print(json.dumps(meter.result()), flush=True)
+        os._exit(0)
 
-    print(json.dumps(asyncio.run(run()).result()))
+    asyncio.run(run())
 
 
 if __name__ == "__main__":

@@ -99,11 +99,16 @@ def throughput(server: RedisServer, *, rounds: int, quick: bool) -> list[Figure]
     targets = {"bare": 0.5, "taskiq": 8.0, "dramatiq": 8.0}
     return [
         Figure(
-            name=f"messages a second, beside {name}", value=middle["reprieve"], unit="1/s", peer=name, peer_value=rate,
+            name=f"messages a second, beside {name}",
+            value=middle["reprieve"],
+            unit="1/s",
+            peer=name,
+            peer_value=rate,
             at_least=targets.get(name),
         )
-        for name, rate in middle.items() if name != "reprieve"
-    ]  # fmt: skip
+        for name, rate in middle.items()
+        if name != "reprieve"
+    ]
 
 
 def latency(server: RedisServer, *, rounds: int, quick: bool) -> list[Figure]:
@@ -114,10 +119,26 @@ def latency(server: RedisServer, *, rounds: int, quick: bool) -> list[Figure]:
             count = QUICK_MESSAGES if quick else PACED_SECONDS * 1000
             measured.append(1000 * contend(server, name, "pace", count)["p99"])
     middle = {name: statistics.median(measured) for name, measured in delays.items()}
-    return [Figure(name="p99 at 1,000 a second, the bound of 20 ms", value=middle["reprieve"], unit="ms", peer="20 ms", peer_value=20.0, at_most=1.0)] + [
-        Figure(name=f"p99 at 1,000 a second, beside {name}", value=middle["reprieve"], unit="ms", peer=name, peer_value=delay)
-        for name, delay in middle.items() if name != "reprieve"
-    ]  # fmt: skip
+    return [
+        Figure(
+            name="p99 at 1,000 a second, the bound of 20 ms",
+            value=middle["reprieve"],
+            unit="ms",
+            peer="20 ms",
+            peer_value=20.0,
+            at_most=1.0,
+        )
+    ] + [
+        Figure(
+            name=f"p99 at 1,000 a second, beside {name}",
+            value=middle["reprieve"],
+            unit="ms",
+            peer=name,
+            peer_value=delay,
+        )
+        for name, delay in middle.items()
+        if name != "reprieve"
+    ]
 
 
 KILLED = """
@@ -147,10 +168,14 @@ def recovery(server: RedisServer) -> list[Figure]:
     took = time.perf_counter() - began
     return [
         Figure(
-            name=f"recovery after SIGKILL, {HELD} messages held, lease {LEASE:g} s", value=took, unit="s",
-            peer="the lease and 5 s", peer_value=LEASE + 5.0, at_most=1.0,
+            name=f"recovery after SIGKILL, {HELD} messages held, lease {LEASE:g} s",
+            value=took,
+            unit="s",
+            peer="the lease and 5 s",
+            peer_value=LEASE + 5.0,
+            at_most=1.0,
         )
-    ]  # fmt: skip
+    ]
 
 
 def pending(server: RedisServer) -> int:
@@ -197,10 +222,14 @@ def memory(server: RedisServer, count: int) -> list[Figure]:
     used = (used_memory(server) - before) / 1e6 * WAITING / count
     return [
         Figure(
-            name="memory of Redis per 100,000 messages that wait", value=used, unit="MB", peer="60 MB", peer_value=60.0,
+            name="memory of Redis per 100,000 messages that wait",
+            value=used,
+            unit="MB",
+            peer="60 MB",
+            peer_value=60.0,
             at_most=1.0,
         )
-    ]  # fmt: skip
+    ]
 
 
 def used_memory(server: RedisServer) -> int:

@@ -1,9 +1,10 @@
 -- Hand what lost consumers held back to the group, and delete the lost consumers.
 -- KEYS: queue waiting suspects state consumers rescue_hold lost
 -- ARGV: group consumer waiting_consumer prefix lease_ms max adopt_idle_ms(0: never)
--- Returns {messages handed back, consumers deleted, pending under the waiting consumer, waiting and suspects}.
--- A consumer of ours is lost when its heartbeat is older than the lease, or when a supervisor says so. A consumer of
--- another tool is never deleted, and its messages are taken over only after they were idle for adopt_idle_ms.
+-- Returns {messages handed back, consumers deleted, pending under the waiting consumer, waiting and
+-- suspects}. A consumer of ours is lost when its heartbeat is older than the lease, or when a supervisor says
+-- so. A consumer of another tool is never deleted, and its messages are taken over only after they were idle
+-- for adopt_idle_ms.
 local queue, waiting, suspects, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local consumers, rescue_hold, lost = KEYS[5], KEYS[6], KEYS[7]
 local group, me, waiter, prefix = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
@@ -68,7 +69,8 @@ for _, row in ipairs(redis.call('XINFO', 'CONSUMERS', queue, group)) do
       end
     end
   elseif name ~= me and adopt_idle > 0 and consumer.pending > 0 and moved < max then
-    hand_back(name, redis.call('XPENDING', queue, group, 'IDLE', adopt_idle, '-', '+', max, name), false, false)
+    local page = redis.call('XPENDING', queue, group, 'IDLE', adopt_idle, '-', '+', max, name)
+    hand_back(name, page, false, false)
   end
 end
 return {moved, deleted, held_back, redis.call('ZCARD', waiting) + redis.call('ZCARD', suspects)}
