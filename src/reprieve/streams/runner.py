@@ -679,6 +679,9 @@ class ConsumerRunner:
             self._blocked = self._breaker.is_gated
         if self._paused:
             await self._give_back_queue()
+            if self._until_idle and not self._lanes.held:
+                _LOG.warning("%s: the group is paused, so nothing more is done", self._keys.queue)
+                self._stopping.set()
         elif self._blocked and self._breaker is not None:
             wait = self._breaker.seconds_until_call()
             if wait <= 0.0 and not self._needs_sweep:
