@@ -65,6 +65,7 @@ _STEADY_SECONDS: Final = 1.0
 _RECENT: Final = 5000
 """Acknowledged ids that are remembered, twice: the last ones and those before."""
 _RESCUE_BATCH: Final = 100
+_RESCUE_MARGIN_SECONDS: Final = 0.02
 _POLL_SECONDS: Final = 1.0
 _REPLICA_TIMEOUT_MS: Final = 1000
 
@@ -728,7 +729,7 @@ class ConsumerRunner:
     async def _look_after_group(self) -> None:
         """Rescue what lost consumers held, restore lost due times, trim, resolve alerts."""
         keys, options = self._keys, self._options
-        moved, deleted, held_back, scheduled = await self._writing.run(
+        moved, deleted, held_back, scheduled, next_end = await self._writing.run(
             RESCUE,
             [keys.queue, keys.waiting, keys.suspects, keys.state, keys.consumers, keys.rescue_hold, keys.lost],
             self._group,
@@ -764,6 +765,7 @@ class ConsumerRunner:
             limits = options.breaker
             await self._breaker.update(lambda state, now: renew_admission(state, limits, now=now))
         wait = options.lease / BEATS_PER_LEASE * random.uniform(0.8, 1.2)  # noqa: S311 - spread over consumers
+        wait = min(wait, next_end / 1000 + _RESCUE_MARGIN_SECONDS)  # a lease that runs out is noticed at once
         self._rescue_at = time.monotonic() + (0.0 if moved >= _RESCUE_BATCH else wait)
 
     async def _tell(self) -> None:
