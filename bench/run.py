@@ -34,6 +34,7 @@ BENCHES = {
     "analysis": "analyzing",
     "deliveries": "delivering",
     "review": "staged",
+    "streams": "streams",
 }
 
 

@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
         "guard",
         "deliveries",
         "review",
+        "streams",
     ],
 )
 def test_a_bench_writes_one_json_object_per_figure(bench, tmp_path):

@@ -24,6 +24,7 @@ FIGURES = {
     "analysis": "SQLite, cache hits, 1,000 in a batch",
     "deliveries": "SMTP, SQLite: processor by delivery",
     "review": "a new repository: processor",
+    "streams": "a message is handled",
 }
 PEERS = (
     "backoff", "tenacity", "stamina", "detect_secrets", "instructor", "dbos", "pgqueuer", "procrastinate",
