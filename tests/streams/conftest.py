@@ -5,6 +5,8 @@ import inspect
 
 import pytest
 
+from support.stream_groups import close_groups
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
@@ -12,5 +14,12 @@ def pytest_pyfunc_call(pyfuncitem):
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
+
+    async def run():
+        try:
+            await pyfuncitem.obj(**arguments)
+        finally:
+            await close_groups()
+
+    asyncio.run(run())
     return True

@@ -1,0 +1,74 @@
+"""Errors of Redis as an operator reads them: what is wrong, where, what to do. No message holds a password."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from reprieve.app.redaction import redact
+from reprieve.errors import RefusedError, StoreAddressError, StoreUnavailableError, UsageError
+from reprieve.streams.connection import RedisConnection, is_unavailable, parse_address
+from reprieve.streams.keys import build_keys, require_one_slot
+
+try:
+    from redis.exceptions import AuthenticationError, RedisError, ResponseError
+except ModuleNotFoundError as error:
+    raise UsageError("streams need redis-py: pip install 'reprieve[redis]'") from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reprieve.streams.connection import RedisAddress
+
+
+def connect_redis(url: str) -> RedisConnection:
+    """Return a connection to the Redis of a URL; raise UsageError for a URL that is wrong."""
+    try:
+        return RedisConnection(parse_address(url))
+    except UsageError:
+        raise
+    except ValueError as error:
+        raise UsageError(f"this is no address of a Redis: {redact(str(error))}") from None
+
+
+@contextmanager
+def readable_errors(address: RedisAddress, queue: str = "") -> Iterator[None]:
+    """Turn what Redis and its client raise into errors that say what to do."""
+    try:
+        yield
+    except AuthenticationError as error:
+        raise StoreAddressError(f"the Redis at {address} refused the user or password: {_text(error)}") from None
+    except ResponseError as error:
+        raise _of_response(error, address, queue) from None
+    except (RedisError, OSError) as error:
+        raise StoreUnavailableError(f"the Redis at {address} does not answer: {_text(error)}") from None
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        # redis-py passes the options of a URL on to its connection class, which knows its own only.
+        option = str(error).rpartition(" ")[2]
+        raise UsageError(f"the URL of the Redis at {address} has an option that there is not: {option}") from None
+
+
+def _of_response(error: ResponseError, address: RedisAddress, queue: str) -> Exception:
+    text = _text(error)
+    first = text.partition(" ")[0]
+    if first in ("NOAUTH", "WRONGPASS") or "invalid username-password" in text:
+        return StoreAddressError(f"the Redis at {address} refused the user or password: {text}")
+    if first == "NOPERM" or type(error).__name__ == "NoPermissionError":
+        return RefusedError(f"the Redis at {address} does not allow this to its user: {text}")
+    if first == "CROSSSLOT" and queue:
+        try:
+            require_one_slot(build_keys(queue, "g").all(), queue)
+        except UsageError as refused:
+            return refused
+    if first == "WRONGTYPE" or "wrong kind of value" in text:
+        where = f" of {queue}" if queue else ""
+        return RefusedError(f"a key{where} is no stream: another program uses that name ({text})")
+    if is_unavailable(error):
+        return StoreUnavailableError(f"the Redis at {address} cannot serve now: {text}")
+    return RefusedError(f"the Redis at {address} refused the command: {text}")
+
+
+def _text(error: BaseException) -> str:
+    return redact(str(error)) or type(error).__name__
