@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reprieve.app.redaction import redact
 from reprieve.errors import RefusedError, StoreAddressError, StoreUnavailableError, UsageError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reprieve.streams.connection import RedisAddress
+
+_LOGIN: Final = re.compile("uthentication|invalid username-password")
 
 
 def connect_redis(url: str) -> RedisConnection:
@@ -36,12 +39,8 @@ def readable_errors(address: RedisAddress, queue: str = "") -> Iterator[None]:
     """Turn what Redis and its client raise into errors that say what to do."""
     try:
         yield
-    except AuthenticationError as error:
-        raise StoreAddressError(f"the Redis at {address} refused the user or password: {_text(error)}") from None
-    except ResponseError as error:
-        raise _of_response(error, address, queue) from None
     except (RedisError, OSError) as error:
-        raise StoreUnavailableError(f"the Redis at {address} does not answer: {_text(error)}") from None
+        raise _explained(error, address, queue) from None
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise
@@ -50,24 +49,31 @@ def readable_errors(address: RedisAddress, queue: str = "") -> Iterator[None]:
         raise UsageError(f"the URL of the Redis at {address} has an option that there is not: {option}") from None
 
 
-def _of_response(error: ResponseError, address: RedisAddress, queue: str) -> Exception:
+def _explained(error: Exception, address: RedisAddress, queue: str) -> Exception:
     text = _text(error)
     first = text.partition(" ")[0]
-    if first in ("NOAUTH", "WRONGPASS") or "invalid username-password" in text:
-        return StoreAddressError(f"the Redis at {address} refused the user or password: {text}")
-    if first == "NOPERM" or type(error).__name__ == "NoPermissionError":
-        return RefusedError(f"the Redis at {address} does not allow this to its user: {text}")
+    where = f"the Redis at {address}"
+    if isinstance(error, AuthenticationError) or first in ("NOAUTH", "WRONGPASS") or _LOGIN.search(text):
+        # redis-py makes a ConnectionError of it where it logs in.
+        return StoreAddressError(f"{where} refused the user or password: {text}")
+    if not isinstance(error, ResponseError):
+        return StoreUnavailableError(f"{where} does not answer: {text}")
     if first == "CROSSSLOT" and queue:
-        try:
-            require_one_slot(build_keys(queue, "g").all(), queue)
-        except UsageError as refused:
-            return refused
-    if first == "WRONGTYPE" or "wrong kind of value" in text:
-        where = f" of {queue}" if queue else ""
-        return RefusedError(f"a key{where} is no stream: another program uses that name ({text})")
+        return _different_slots(queue, text)
     if is_unavailable(error):
-        return StoreUnavailableError(f"the Redis at {address} cannot serve now: {text}")
-    return RefusedError(f"the Redis at {address} refused the command: {text}")
+        return StoreUnavailableError(f"{where} cannot serve now: {text}")
+    if first == "WRONGTYPE" or "wrong kind of value" in text:
+        of_queue = f" of {queue}" if queue else ""
+        return RefusedError(f"a key{of_queue} is no stream: another program uses that name ({text})")
+    return RefusedError(f"{where} refused the command: {text}")
+
+
+def _different_slots(queue: str, text: str) -> Exception:
+    try:
+        require_one_slot(build_keys(queue, "g").all(), queue)
+    except UsageError as refused:
+        return refused
+    return RefusedError(f"the keys of {queue} are in different slots: {text}")
 
 
 def _text(error: BaseException) -> str:
