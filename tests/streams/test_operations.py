@@ -170,14 +170,10 @@ async def test_a_bulk_replay_keeps_its_rate(redis_server):
     group = StreamGroup(redis_server)
     for _ in range(6):
         await group.fail()
-    seen = []
     began = time.monotonic()
-    done = await replay_in_bulk(
-        group.redis, QUEUE, actor="ada", rate=20.0, progress=lambda each: seen.append(each.replayed)
-    )
+    done = await replay_in_bulk(group.redis, QUEUE, actor="ada", rate=20.0)
     assert time.monotonic() - began >= 5 / 20
     assert (done.meant, done.replayed, done.stopped, done.refused) == (6, 6, "", [])
-    assert seen == [1, 2, 3, 4, 5, 6]
     assert len(await group.claim()) == 6
 
 

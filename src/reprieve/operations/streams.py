@@ -33,12 +33,12 @@ from reprieve.streams.closed_dead_letters import (
     replay_dead_letter,
 )
 from reprieve.streams.dead_letters import ORIGINAL_MESSAGE, decode_dead_letter
-from reprieve.streams.keys import build_keys, dead_letter_stream
+from reprieve.streams.keys import DEAD_LETTER_SUFFIX, build_keys, dead_letter_stream
 from reprieve.streams.operator_errors import readable_errors
 from reprieve.streams.pause import GroupPause, pause_group, resume_group
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from reprieve.streams.connection import RedisConnection
     from reprieve.streams.dead_letters import StreamDeadLetter
@@ -52,6 +52,8 @@ _PAGE: Final = 100
 _LOOK_SECONDS: Final = 0.25
 """Between two looks for dead letters that a bulk replay brought back."""
 _HOUR: Final = 3600.0
+_YEAR_3000: Final = 32_503_680_000.0
+"""No time is shown beyond it: an id can be any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,17 +361,17 @@ async def replay_in_bulk(
     rate: float = DEFAULT_RATE,
     max_failures: int = DEFAULT_MAX_FAILURES,
     all_groups: bool = False,
-    progress: Callable[[StreamBulkReplay], None] | None = None,
+    result: StreamBulkReplay | None = None,
 ) -> StreamBulkReplay:
     """Replay the dead letters that there are now, the oldest first, at most `rate` per second.
 
     It stops when `max_failures` of the replayed messages are dead letters again. What was not replayed stays a dead
-    letter, so that the same call goes on where this one ended, also after a crash.
+    letter, so that the same call goes on where this one ended, also after a crash. `result` is filled on the way.
     """
     who, pace = actor_of(actor), check_rate(rate) or DEFAULT_RATE
     if max_failures < 1:
         raise UsageError(f"max_failures must be at least 1, not {max_failures}")
-    run = _BulkRun(redis, queue, max_failures)
+    run = _BulkRun(redis, queue, max_failures, StreamBulkReplay() if result is None else result)
     last = await run.start()
     if last is None:
         return run.result
@@ -386,8 +388,6 @@ async def replay_in_bulk(
         except (RefusedError, UnknownNameError) as error:
             run.result.refused.append(_refused(letter.dead_letter_id, error))
         due = max(due + 1 / pace, clock())
-        if progress is not None:
-            progress(run.result)
     await run.has_failed(now=clock(), at_once=True)
     return run.result
 
@@ -451,12 +451,12 @@ class _Cursor:
 class _BulkRun:
     """What a bulk replay knows while it runs."""
 
-    def __init__(self, redis: RedisConnection, queue: str, max_failures: int) -> None:
+    def __init__(self, redis: RedisConnection, queue: str, max_failures: int, result: StreamBulkReplay) -> None:
         self._redis, self._queue, self._max = redis, queue, max_failures
         self._ids: set[str] = set()
         self._seen = "0-0"
         self._looked = float("-inf")
-        self.result = StreamBulkReplay()
+        self.result = result
 
     async def start(self) -> str | None:
         """Return the newest dead letter: what comes later failed meanwhile, and is not replayed again."""
@@ -512,7 +512,7 @@ async def _scan(
     after: _Cursor | None = None,
     last: str | None = None,
 ) -> AsyncIterator[tuple[StreamDeadLetter, dict[bytes, bytes]]]:
-    stream = dead_letter_stream(queue)
+    stream = dead_letter_stream(require_queue(queue))
     low = "-" if wanted.since is None else f"{int(wanted.since * 1000)}-0"
     high = last or "+"
     if wanted.before is not None:
@@ -541,6 +541,7 @@ async def _find(
     redis: RedisConnection, queue: str, dead_letter_id: str
 ) -> tuple[StreamDeadLetter | None, dict[bytes, bytes]]:
     entry_id = require_entry_id(dead_letter_id)
+    require_queue(queue)
     with readable_errors(redis.address, queue):
         found = await redis.call("XRANGE", dead_letter_stream(queue), entry_id, entry_id)
     if not found:
@@ -591,6 +592,13 @@ async def _server_time(redis: RedisConnection) -> float:
     return int(seconds) + int(microseconds) / 1e6
 
 
+def require_queue(name: str) -> str:
+    """Return the name of a queue; refuse the name of its dead-letter stream."""
+    if name.endswith(DEAD_LETTER_SUFFIX):
+        raise UsageError(f"{name!r} is a dead-letter stream: name its queue, {name.removesuffix(DEAD_LETTER_SUFFIX)!r}")
+    return name
+
+
 def require_entry_id(text: str) -> str:
     """Return the id of an entry in full; refuse what cannot be one."""
     time, dash, number = text.strip().partition("-")
@@ -610,7 +618,7 @@ def _order(dead_letter_id: str, queue: str) -> tuple[int, int, str]:
 
 
 def _time_of(dead_letter_id: str) -> float:
-    return int(dead_letter_id.partition("-")[0]) / 1000
+    return min(int(dead_letter_id.partition("-")[0]) / 1000, _YEAR_3000)
 
 
 def _summary(letter: StreamDeadLetter, queue: str, size: int) -> StreamDeadLetterSummary:

@@ -49,7 +49,7 @@ class ClosedDeadLetter:
 
     def __str__(self) -> str:
         became = f" as message {self.message_id}" if self.message_id else ""
-        return f"{self.outcome} by {self.actor}{became}{f': {self.reason}' if self.reason else ''}"
+        return f"by {self.actor}{became}{f': {self.reason}' if self.reason else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +62,16 @@ class StreamReplay:
     """The original entry was gone, so the message was added to the queue anew."""
 
 
+_TEXTS: Final = ("outcome", "actor", "reason", "message_id", "error_class", "group")
+
+
 class AlreadyClosedError(RefusedError):
     """The dead letter was replayed or discarded before; nothing was changed."""
 
     def __init__(self, queue: str, dead_letter_id: str, closed: ClosedDeadLetter) -> None:
         """Say what became of it."""
         self.closed = closed
-        super().__init__(f"dead letter {dead_letter_id} of {queue} was {closed.outcome} already: {closed}")
+        super().__init__(f"dead letter {dead_letter_id} of {queue} was {closed.outcome} already, {closed}")
 
 
 def closed_keys(queue: str) -> tuple[str, str]:
@@ -139,13 +142,17 @@ async def find_closed(redis: RedisConnection, queue: str, dead_letter_id: str) -
 
 
 def parse_closed(text: bytes) -> ClosedDeadLetter:
-    """Read a record."""
+    """Read a record. What is not as this program writes it is left out."""
     try:
         stored = json.loads(text)
-        known = {name: stored[name] for name in ClosedDeadLetter.__slots__ if name in stored}
-        return ClosedDeadLetter(**known)
-    except (ValueError, TypeError):
-        return ClosedDeadLetter(outcome="closed", actor="another program")
+    except ValueError:
+        stored = None
+    known = stored if isinstance(stored, dict) else {}
+    texts = {name: known[name] for name in _TEXTS if isinstance(known.get(name), str)}
+    at = known.get("at")
+    return ClosedDeadLetter(
+        **({"outcome": "closed", "actor": "another program"} | texts), at=at if isinstance(at, int | float) else 0.0
+    )
 
 
 def history_of_replay(letter: StreamDeadLetter) -> MessageHistory:
