@@ -175,6 +175,17 @@ def test_groups_are_paused_and_resumed(streams, letter):
     assert streams("pause", "no:queue").code == 1
 
 
+def test_dead_letters_are_adopted_once_and_replayed_by_a_worker(streams, command, letter, on):
+    done = streams("adopt", QUEUE)
+    assert done.out.splitlines()[0] == "1 dead letter adopted"
+    assert "reprieve dead list --pipeline stream-dead-letters" in done.out
+    assert streams("adopt", QUEUE, "--json").json == {"adopted": 0, "adopted_before": 1}
+    assert command("dead", "replay", 1, "--cause", "data", "--evidence", "INC-1", "--safe").code == 0
+    assert command("work", "--app", "reprieve.operations.stream_adoption", "--until-idle").code == 0
+    assert len(on(lambda group: group.claim())) == 1
+    assert "replayed" in command("dead", "list", "--pipeline", "stream-dead-letters").out
+
+
 def test_a_dead_letter_stream_of_the_wrong_type_is_told(streams, on):
     on(lambda group: group.redis.call("SET", f"{QUEUE}:dlq", "x"))
     for arguments in (["list", QUEUE], ["stats", QUEUE], ["show", QUEUE, "1-1"], ["bulk-replay", QUEUE, "-y"]):

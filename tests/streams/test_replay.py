@@ -86,7 +86,7 @@ async def test_replaying_twice_gives_one_message_and_says_so(redis_server, gone)
     first = await replay(group, letter)
     second = await replay(group, letter)
     assert second.replayed == ()
-    assert second.refused[0].was_closed
+    assert second.refused[0].closed.outcome == "replayed"
     assert "replayed already" in second.refused[0].why
     assert "ada" in second.refused[0].why
     assert first.replayed[0].message_id in second.refused[0].why

@@ -126,8 +126,8 @@ class RefusedDeadLetter:
 
     dead_letter_id: str
     why: str
-    was_closed: bool = False
-    """It was replayed or discarded before."""
+    closed: ClosedDeadLetter | None = None
+    """What became of it, if it was replayed or discarded before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ async def compute_stats(redis: RedisConnection, queue: str, *, window: float = 8
     with readable_errors(redis.address, queue):
         now = await _server_time(redis)
     async for letter, length in read_letters(redis, queue, newest_first=False):
-        at = _time_of(letter.dead_letter_id)
+        at = time_of(letter.dead_letter_id)
         oldest = at if oldest is None else oldest
         depth, size, again = depth + 1, size + length, again + bool(letter.replays)
         last_hour, recent = last_hour + (at >= now - _HOUR), recent + (at >= now - window)
@@ -278,7 +278,7 @@ async def compute_stats(redis: RedisConnection, queue: str, *, window: float = 8
         categories[redact(letter.category)] += 1
         groups[redact(letter.group)] += 1
     for dead_letter_id, closed in await _closed_since(redis, queue, now - max(window, _HOUR)):
-        at = _time_of(dead_letter_id)
+        at = time_of(dead_letter_id)
         last_hour, recent = last_hour + (at >= now - _HOUR), recent + (at >= now - window)
         if closed.at >= now - window:
             replayed, discarded = replayed + (closed.outcome == REPLAYED), discarded + (closed.outcome != REPLAYED)
@@ -583,7 +583,9 @@ async def _replay(
 
 def _refused(dead_letter_id: str, error: ReprieveError) -> RefusedDeadLetter:
     return RefusedDeadLetter(
-        dead_letter_id=dead_letter_id, why=str(error), was_closed=isinstance(error, AlreadyClosedError)
+        dead_letter_id=dead_letter_id,
+        why=str(error),
+        closed=error.closed if isinstance(error, AlreadyClosedError) else None,
     )
 
 
@@ -617,7 +619,8 @@ def _order(dead_letter_id: str, queue: str) -> tuple[int, int, str]:
     return int(time), int(number), queue
 
 
-def _time_of(dead_letter_id: str) -> float:
+def time_of(dead_letter_id: str) -> float:
+    """Return when an entry was added, in seconds since the epoch."""
     return min(int(dead_letter_id.partition("-")[0]) / 1000, _YEAR_3000)
 
 
@@ -635,7 +638,7 @@ def _summary(letter: StreamDeadLetter, queue: str, size: int) -> StreamDeadLette
         reason=redact(letter.reason),
         attempts=letter.attempts,
         replays=letter.replays,
-        at=_time_of(letter.dead_letter_id),
+        at=time_of(letter.dead_letter_id),
         size=size,
         has_content=letter.original is not None,
         next=_next_step(letter, queue),

@@ -18,8 +18,10 @@ from reprieve.errors import RefusedError, StoreUnavailableError, UnknownNameErro
 from reprieve.faces.cli import stream_views
 from reprieve.faces.cli.campaigns import read_rate
 from reprieve.faces.cli.common import (
+    DEFAULT_URL,
     Actor,
     AsJson,
+    NewUrl,
     Reason,
     acting,
     complain,
@@ -412,6 +414,39 @@ def bulk_replay(
         _tell_bulk(done, queue)
     if done.stopped or done.refused:
         raise typer.Exit(1)
+
+
+@app.command()
+@takes(selection)
+def adopt(
+    selected: Selection, *, queue: Queue, actor: Actor = None, as_json: AsJson = False, url: NewUrl = DEFAULT_URL
+) -> None:
+    """Copy dead letters of a queue into the database for triage, each once. They stay in the stream until they are replayed.
+
+    There they are jobs of the pipeline stream-dead-letters. A worker of it replays those that were approved.
+
+    Examples:
+    reprieve streams adopt engineering:queue --url sqlite:///triage.db
+
+    reprieve work --app reprieve.operations.stream_adoption --url sqlite:///triage.db
+    """
+    from reprieve.operations import stream_adoption  # noqa: PLC0415 - only what is used is loaded
+    from reprieve.wiring import connect  # noqa: PLC0415 - the same
+
+    who = acting(actor)
+
+    async def task(redis: RedisConnection) -> stream_adoption.AdoptionResult:
+        async with connect(url) as database:
+            return await stream_adoption.adopt_dead_letters(redis, database, queue, selected.wanted, actor=who)
+
+    done = operate(selected.target, task)
+    if as_json:
+        say_json(asdict(done))
+        return
+    before = f", {done.adopted_before:,} were adopted before" if done.adopted_before else ""
+    say(f"{count(done.adopted, 'dead letter')} adopted{before}")
+    if done.adopted or done.adopted_before:
+        say(f"  next: name their causes\n  reprieve dead list --pipeline {stream_adoption.PIPELINE}")
 
 
 @app.command()
