@@ -12,7 +12,7 @@ from reprieve.streams.connection import RedisConnection, is_unavailable, parse_a
 from reprieve.streams.keys import build_keys, require_one_slot
 
 try:
-    from redis.exceptions import AuthenticationError, RedisError, ResponseError
+    from redis.exceptions import AuthenticationError, ClusterCrossSlotError, RedisError, ResponseError
 except ModuleNotFoundError as error:
     raise UsageError("streams need redis-py: pip install 'reprieve[redis]'") from error
 
@@ -58,7 +58,7 @@ def _explained(error: Exception, address: RedisAddress, queue: str) -> Exception
         return StoreAddressError(f"{where} refused the user or password: {text}")
     if not isinstance(error, ResponseError):
         return StoreUnavailableError(f"{where} does not answer: {text}")
-    if first == "CROSSSLOT" and queue:
+    if queue and isinstance(error, ClusterCrossSlotError):
         return _different_slots(queue, text)
     if is_unavailable(error):
         return StoreUnavailableError(f"{where} cannot serve now: {text}")
