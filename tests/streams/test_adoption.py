@@ -55,11 +55,11 @@ async def test_an_adopted_dead_letter_is_triaged_and_replayed_into_its_stream(re
     assert await group.dead_letters() == []
 
 
-async def test_adopting_twice_copies_once_also_after_a_replay(redis_server, store_url):
+async def test_adopting_twice_copies_once_also_after_a_replay(redis_server):
     group = StreamGroup(redis_server)
     for _ in range(3):
         await group.fail()
-    async with reprieve.connect(store_url) as app:
+    async with reprieve.connect("sqlite:///jobs.db") as app:
         assert (await adopt(group, app)).adopted == 3
         await group.fail()
         done = await adopt(group, app)
@@ -67,10 +67,10 @@ async def test_adopting_twice_copies_once_also_after_a_replay(redis_server, stor
         assert len(await app.operations.dead_letters.list(LetterFilter())) == 4
 
 
-async def test_an_adoption_that_was_killed_half_way_is_finished_by_the_next(redis_server, store_url):
+async def test_an_adoption_that_was_killed_half_way_is_finished_by_the_next(redis_server):
     group = StreamGroup(redis_server)
     await group.fail()
-    async with reprieve.connect(store_url) as app:
+    async with reprieve.connect("sqlite:///jobs.db") as app:
         letters = [each async for each, _ in read_letters(group.redis, QUEUE, newest_first=False)]
         items = [
             Item(_payload(each, QUEUE), idempotency_key=_key(each, QUEUE), run_at=time.time() + 3e8) for each in letters
@@ -80,10 +80,10 @@ async def test_an_adoption_that_was_killed_half_way_is_finished_by_the_next(redi
 
 
 @pytest.mark.parametrize("how", ["replayed", "discarded"])
-async def test_what_was_closed_in_the_stream_meanwhile_is_not_replayed_again(redis_server, how, tmp_path):
+async def test_what_was_closed_in_the_stream_meanwhile_is_not_replayed_again(redis_server, how):
     group = StreamGroup(redis_server)
     letter = await group.fail()
-    async with reprieve.connect(f"sqlite:///{tmp_path}/jobs.db") as app:
+    async with reprieve.connect("sqlite:///jobs.db") as app:
         await adopt(group, app)
         if how == "replayed":
             await replay_dead_letters(group.redis, QUEUE, [letter], actor="bob")
@@ -97,7 +97,7 @@ async def test_what_was_closed_in_the_stream_meanwhile_is_not_replayed_again(red
     assert len(await group.claim()) == (1 if how == "replayed" else 0)
 
 
-async def test_dead_letters_of_other_programs_are_adopted_by_what_they_have(redis_server, store_url):
+async def test_dead_letters_of_other_programs_are_adopted_by_what_they_have(redis_server):
     group = await StreamGroup(redis_server).create()
     add = ("XADD", f"{QUEUE}:dlq", "*")
     odd = {
@@ -111,7 +111,7 @@ async def test_dead_letters_of_other_programs_are_adopted_by_what_they_have(redi
     await group.redis.call(*add, "reason", "it broke")
     await group.redis.call(*add, "original_message", '{"a": "b"}', "error_context", json.dumps(odd))
     await group.redis.call(*add, "original_message", json.dumps({"a": "b" * 300_000}), "error_context", "[]")
-    async with reprieve.connect(store_url) as app:
+    async with reprieve.connect("sqlite:///jobs.db") as app:
         assert (await adopt(group, app)).adopted == 3
         assert len(await replay_all(app)) == 3
     assert sorted(len(each.fields[1]) for each in await group.read(10)) == [1, 300_000]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import reprieve
 from reprieve.errors import RefusedError, StoreAddressError, StoreUnavailableError, UnknownNameError, UsageError
 from reprieve.operations.streams import (
     StreamDeadLetterFilter,
@@ -199,6 +200,25 @@ async def test_a_bulk_replay_stops_when_failures_return_and_goes_on_when_called_
     rest = await replay_in_bulk(group.redis, QUEUE, actor="ada", rate=1000.0)
     assert await group.dead_letters() == []
     assert rest.replayed == rest.meant
+
+
+async def test_a_bulk_replay_into_a_running_consumer_stops_when_failures_return(redis_server):
+    group = StreamGroup(redis_server)
+    for number in range(20):
+        await group.fail("n", str(number))
+
+    @reprieve.consumer(QUEUE, group=GROUP, alerts=[])
+    async def handle(content):
+        raise reprieve.Permanent(f"still no {content['n']}")
+
+    stop = asyncio.Event()
+    running = asyncio.create_task(handle.run(redis_server.url, stop=stop, signals=False))
+    done = await replay_in_bulk(group.redis, QUEUE, actor="ada", rate=20.0)
+    stop.set()
+    await running
+    assert "failed again" in done.stopped
+    assert done.replayed < 20
+    assert len(await group.dead_letters()) + len(await group.pending()) == 20
 
 
 async def test_a_bulk_replay_leaves_out_what_cannot_be_replayed(redis_server):

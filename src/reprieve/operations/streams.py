@@ -36,12 +36,14 @@ from reprieve.streams.dead_letters import ORIGINAL_MESSAGE, decode_dead_letter
 from reprieve.streams.keys import DEAD_LETTER_SUFFIX, build_keys, dead_letter_stream
 from reprieve.streams.operator_errors import readable_errors
 from reprieve.streams.pause import GroupPause, pause_group, resume_group
+from reprieve.streams.status import read_group_status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from reprieve.streams.connection import RedisConnection
     from reprieve.streams.dead_letters import StreamDeadLetter
+    from reprieve.streams.status import GroupStatus
 
 DEFAULT_RATE: Final = 10.0
 """Replays per second of a bulk replay."""
@@ -414,6 +416,22 @@ async def resume_stream_group(redis: RedisConnection, queue: str, group: str, *,
     else:
         await require_group(redis, queue, group)
     return changed
+
+
+async def read_queue_status(redis: RedisConnection, queue: str, groups: Sequence[str] = ()) -> list[GroupStatus]:
+    """Return how groups of a queue stand; all of its groups by default."""
+    known = await list_groups(redis, require_queue(queue))
+    if not known:
+        raise UnknownNameError("queue with a group", queue)
+    found = []
+    for group in groups or known:
+        with readable_errors(redis.address, queue):
+            status = await read_group_status(redis, build_keys(queue, group), group)
+        pause = status.paused
+        if pause is not None:  # another program may have written it
+            pause = replace(pause, reason=redact(str(pause.reason)), actor=redact(str(pause.actor)))
+        found.append(replace(status, paused=pause))
+    return found
 
 
 async def list_groups(redis: RedisConnection, queue: str) -> list[str]:

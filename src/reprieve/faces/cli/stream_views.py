@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from rich.text import Text
 from reprieve.faces.cli.rendering import clock, count, facts, items, length, plain, when
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -22,8 +23,69 @@ if TYPE_CHECKING:
         StreamDeadLetterSummary,
     )
     from reprieve.streams.closed_dead_letters import ClosedDeadLetter
+    from reprieve.streams.status import GroupStatus
 
 _YEAR_3000: Final = 32_503_680_000.0
+
+
+def status_list(groups: Sequence[GroupStatus], now: float) -> RenderableType:
+    """Return how groups stand: under each what keeps it from working, and its alerts."""
+    headings = (
+        "queue",
+        "group",
+        "state",
+        "unread",
+        "pending",
+        "waiting",
+        "suspects",
+        "oldest",
+        "consumers",
+        "dead letters",
+    )
+    return items(
+        headings,
+        [
+            (
+                (
+                    each.queue,
+                    each.group,
+                    _state(each),
+                    f"{each.lag:,}{'' if each.lag_is_exact else '+'}",
+                    f"{each.pending:,}",
+                    f"{each.waiting:,}",
+                    str(each.suspects or ""),
+                    "" if each.oldest_seconds is None else length(each.oldest_seconds),
+                    f"{len(each.consumers):,}",
+                    f"{each.dead_letters:,}",
+                ),
+                tuple(_troubles(each, now)),
+            )
+            for each in groups
+        ],
+    )
+
+
+def _state(group: GroupStatus) -> str:
+    if group.paused is not None:
+        return "paused"
+    if group.seconds_until_probe is not None:
+        return "breaker open"
+    return "runs" if group.consumers else "no consumer"
+
+
+def _troubles(group: GroupStatus, now: float) -> Iterator[str]:
+    if group.paused is not None:
+        by = f" by {group.paused.actor}" if group.paused.actor else ""
+        why = f": {group.paused.reason}" if group.paused.reason else ""
+        yield f"paused{by}, {when(group.paused.at, now)}{why}"
+        yield f"next: reprieve streams resume {shlex.quote(group.queue)} {shlex.quote(group.group)}"
+    if group.seconds_until_probe is not None:
+        wait = f"in {length(group.seconds_until_probe)}" if group.seconds_until_probe else "now"
+        yield f"breaker open since {when(group.breaker.since, now)}: {group.breaker.error_class}; next call {wait}"
+    for alert in group.alerts:
+        yield f"alert {alert.rule} ({alert.level}), {count(alert.count, 'time')}: {alert.summary}"
+    if group.dead_letters:
+        yield f"next: reprieve streams list {shlex.quote(group.queue)}"
 
 
 def letter_list(rows: Sequence[StreamDeadLetterSummary], now: float, *, one_queue: bool) -> RenderableType:

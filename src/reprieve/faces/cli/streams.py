@@ -8,9 +8,10 @@ import shlex
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -36,6 +37,7 @@ from reprieve.faces.cli.common import (
 from reprieve.faces.cli.dead_selecting import CategoryOption, ClassOption, Yes, takes
 from reprieve.faces.cli.output import hush
 from reprieve.faces.cli.rendering import console, count, plain
+from reprieve.faces.cli.work import LogLevel, show_log
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
     from reprieve.operations.streams import StreamActResult, StreamBulkReplay, StreamDeadLetterFilter
     from reprieve.streams.connection import RedisConnection
+    from reprieve.streams.consumer import Consumer
+    from reprieve.streams.runner import RunCounts
+    from reprieve.streams.status import GroupStatus
 
 T = TypeVar("T")
 
@@ -162,7 +167,109 @@ def operate(chosen: Target, task: Callable[[RedisConnection], Awaitable[T]]) -> 
         fail(str(error))
 
 
+@app.command("run")
+@takes(target)
+def run_consumer(
+    chosen: Target,
+    *,
+    consumer: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:CONSUMER", help="Where it is; the current folder can be imported from.", show_default=False
+        ),
+    ],
+    shutdown_timeout: Annotated[
+        str | None,
+        typer.Option(help="How long handlers may take to end when told to stop. Default: the consumer's, 30s."),
+    ] = None,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing left to do.")] = False,
+    log_level: Annotated[LogLevel, typer.Option(help="How much is said on standard error.")] = LogLevel.INFO,
+) -> None:
+    """Run a consumer until told to stop: SIGTERM or Ctrl-C lets handlers end, and hands back what has not started.
+
+    Examples:
+    reprieve streams run orders:handle
+
+    reprieve streams run orders:handle --redis-url redis://redis:6379/0 --shutdown-timeout 10s
+    """
+    import logging  # noqa: PLC0415 - only what is used is loaded
+
+    found = _find_consumer(consumer)
+    if shutdown_timeout is not None:
+        found.options = replace(found.options, shutdown_timeout=duration(shutdown_timeout))
+    show_log(log_level)
+    log = logging.getLogger("reprieve.streams")
+
+    async def within() -> RunCounts:
+        from reprieve.streams.operator_errors import connect_redis, readable_errors  # noqa: PLC0415 - an extra
+
+        address = connect_redis(chosen.url).address
+        log.info(
+            "consuming %s for the group %s at %s, %d at a time; SIGTERM or Ctrl-C stops",
+            found.queue,
+            found.group,
+            address,
+            found.options.concurrency,
+        )
+        with readable_errors(address, found.queue):
+            return await found.run(chosen.url, until_idle=until_idle)
+
+    counts = run(patiently(within))
+    log.info(
+        "stopped: %s handled, %d to be retried, %s",
+        count(counts.handled, "message"),
+        counts.scheduled,
+        count(counts.dead_lettered, "dead letter"),
+    )
+
+
+def _find_consumer(name: str) -> Consumer[..., Any]:
+    """Return the consumer that `module:consumer` names, or the only one of a module."""
+    from reprieve.app.pipeline.finding import load_object  # noqa: PLC0415 - runs the user's code
+    from reprieve.streams.consumer import Consumer  # noqa: PLC0415 - only what is used is loaded
+
+    found = load_object(name, example="orders:handle")
+    if isinstance(found, ModuleType):
+        consumers = {key: value for key, value in vars(found).items() if isinstance(value, Consumer)}
+        if len(consumers) != 1:
+            which = f"several consumers: {', '.join(consumers)}" if consumers else "no consumer"
+            raise UsageError(
+                f"{name} holds {which}; write module:consumer, as in {name}:{next(iter(consumers), 'handle')}"
+            )
+        (found,) = consumers.values()
+    if not isinstance(found, Consumer):
+        raise UsageError(
+            f"{name} is of type {type(found).__name__}, which is no consumer: decorate a function with @reprieve.consumer"
+        )
+    return found
+
+
 # --- look -------------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@takes(target)
+def status(chosen: Target, *, queues: Queues = None, as_json: AsJson = False) -> None:
+    """Show how groups stand: what was not read yet, waits or runs, who works, and what keeps them from working.
+
+    Examples:
+    reprieve streams status engineering:queue
+    """
+    from reprieve.operations import streams  # noqa: PLC0415 - only what is used is loaded
+
+    names = chosen.queues_or(queues)
+
+    async def task(redis: RedisConnection) -> list[GroupStatus]:
+        found = [
+            await streams.read_queue_status(redis, name, await _groups(redis, chosen, name, None)) for name in names
+        ]
+        return [each for some in found for each in some]
+
+    found = operate(chosen, task)
+    if as_json:
+        say_json([asdict(each) for each in found])
+    else:
+        console().print(stream_views.status_list(found, time.time()))
 
 
 @app.command("list")
