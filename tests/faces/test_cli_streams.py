@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from support.stream_groups import GROUP, QUEUE, StreamGroup, close_groups
+from support.failed_messages import GROUP, QUEUE, StreamGroup, close_groups
 
 SECRET = "sk-live-abcdefghijklmnop1234567890"
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from support.stream_groups import GROUP, QUEUE, StreamGroup, close_groups
+from support.failed_messages import GROUP, QUEUE, StreamGroup, close_groups
 
 ORDERS = f"""
 import asyncio, os, pathlib

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from support.stream_groups import close_groups
+from support.failed_messages import close_groups
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,7 +10,7 @@ from reprieve.app.submitting import Item
 from reprieve.operations.stream_adoption import _key, _payload, adopt_dead_letters, stream_dead_letters
 from reprieve.operations.streams import discard_dead_letters, read_letters, replay_dead_letters
 from reprieve.ports.dead_letters import LetterFilter
-from support.stream_groups import QUEUE, StreamGroup
+from support.failed_messages import QUEUE, StreamGroup
 
 SECRET = "sk-live-abcdefghijklmnop1234567890"
 

@@ -22,7 +22,7 @@ from reprieve.operations.streams import (
 )
 from reprieve.streams.operator_errors import connect_redis, readable_errors
 from reprieve.streams.pause import read_pause
-from support.stream_groups import GROUP, QUEUE, StreamGroup
+from support.failed_messages import GROUP, QUEUE, StreamGroup
 
 SECRET = "sk-live-abcdefghijklmnop1234567890"
 

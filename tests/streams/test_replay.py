@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reprieve.errors import UsageError
 from reprieve.operations.streams import replay_dead_letters, show_dead_letter
-from support.stream_groups import GROUP, QUEUE, StreamGroup, close_groups
+from support.failed_messages import GROUP, QUEUE, StreamGroup, close_groups
 
 PAIRS = st.lists(st.tuples(st.binary(max_size=20), st.binary(max_size=40)), min_size=1, max_size=6)
 

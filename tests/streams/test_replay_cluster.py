@@ -8,9 +8,9 @@ from reprieve.errors import UsageError
 from reprieve.operations.streams import discard_dead_letters, replay_dead_letters
 from reprieve.streams.closed_dead_letters import closed_keys
 from reprieve.streams.keys import build_keys, slot_of
+from support.failed_messages import StreamGroup
 from support.redis_servers import KINDS, RedisServer
 from support.servers import free_ports
-from support.stream_groups import StreamGroup
 
 TAGGED = "{engineering:queue}"
 MAX_PORT = 50_000

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.effort import size
-from support.stream_groups import QUEUE, StreamGroup
+from support.failed_messages import QUEUE, StreamGroup
 
 PROGRAM = Path(__file__).with_name("replayer.py")
 SEED = int(os.environ.get("REPRIEVE_SEED", "1"))

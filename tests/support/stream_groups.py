@@ -1,139 +1,116 @@
-"""A consumer group of a test's own, moved by hand through the scripts of `reprieve.streams`."""
+"""A queue and group on a test's Redis, and consumers of it."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
 
-from reprieve.app.judging import classify
-from reprieve.core.policy import Cause
-from reprieve.streams.connection import RedisConnection, parse_address
-from reprieve.streams.dead_letters import build_error_context, encode_dead_letter
-from reprieve.streams.history import MessageHistory, read_history
+from reprieve.streams.connection import BlockingRedisConnection, RedisConnection, parse_address
+from reprieve.streams.consumer import Consumer, ConsumerOptions
+from reprieve.streams.dead_letters import StreamDeadLetter, decode_dead_letter
 from reprieve.streams.keys import WAITING_CONSUMER, build_keys
-from reprieve.streams.message import StreamMessage
-from reprieve.streams.scripts import CLAIM_DUE, DEAD_LETTER
+from reprieve.streams.status import GroupStatus, read_group_status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Callable
 
+    from reprieve.streams.runner import RunCounts
     from support.redis_servers import RedisServer
 
-QUEUE = "engineering:queue"
-GROUP = "workers"
-CONSUMER = "reprieve:host:1:abcdef"
-_OPEN: list[StreamGroup] = []
+LEASE = 0.6
+WITHIN = 8.0
 
 
-async def close_groups() -> None:
-    """Close the connections of all groups that a test made."""
-    while _OPEN:
-        await _OPEN.pop().redis.close()
+class Group:
+    """The group `workers` of a queue."""
 
+    def __init__(self, server: RedisServer, queue: str = "engineering:queue", name: str = "workers") -> None:
+        self.server, self.queue, self.name = server, queue, name
+        self.keys = build_keys(queue, name)
+        self._connection = BlockingRedisConnection(parse_address(server.url))
 
-class StreamGroup:
-    """One group of one queue: adds messages, reads them, dead-letters them."""
+    def call(self, *command: Any) -> Any:
+        """Send one command."""
+        return self._connection.call(*command)
 
-    def __init__(self, server: RedisServer, queue: str = QUEUE, group: str = GROUP) -> None:
-        self.redis = RedisConnection(parse_address(server.url))
-        self.queue, self.group = queue, group
-        self.keys = build_keys(queue, group)
-        _OPEN.append(self)
-
-    async def create(self) -> StreamGroup:
-        """Create the group at the beginning of its queue."""
-        with suppress(ResponseError):
-            await self.redis.call("XGROUP", "CREATE", self.queue, self.group, "0", "MKSTREAM")
-        return self
-
-    async def add(self, *fields: bytes | str) -> str:
-        """Add a message."""
-        return (await self.redis.call("XADD", self.queue, "*", *fields)).decode()
-
-    async def read(self, count: int = 1) -> list[StreamMessage]:
-        """Read new messages. One that was replayed as a new entry comes with its history."""
-        reply = await self.redis.call(
-            "XREADGROUP", "GROUP", self.group, CONSUMER, "COUNT", count, "STREAMS", self.queue, ">"
-        )
-        found = []
-        for message_id, fields in reply[0][1] if reply else ():
-            text = await self.redis.call("HGET", self.keys.state, message_id)
-            history = None if text is None else read_history(text)
-            found.append(StreamMessage(self.queue, self.group, message_id, fields, history=history))
-        return found
-
-    async def claim(self, count: int = 10) -> list[StreamMessage]:
-        """Claim messages that wait and are due."""
-        keys = self.keys
-        claimed, *_ = await self.redis.run(
-            CLAIM_DUE,
-            (keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects),
-            self.group,
-            CONSUMER,
-            WAITING_CONSUMER,
-            count,
-            0,
-            '{"attempts":',
-            "}",
-        )
+    def add(self, *messages: dict[str, str]) -> list[str]:
+        """Add messages with these fields; return their ids."""
         return [
-            StreamMessage(self.queue, self.group, message_id, fields, deliveries, read_history(history))
-            for message_id, fields, deliveries, history, _ in claimed
+            self.call("XADD", self.queue, "*", *[word for pair in message.items() for word in pair]).decode()
+            for message in messages
         ]
 
-    async def dead_letter(self, message: StreamMessage, error: BaseException) -> str:
-        """Dead-letter a message that is held; return the id of the dead letter."""
-        failure = classify(error, now=time.time())
-        before = message.history or MessageHistory()
-        history = before.with_failure(
-            Cause.HANDLER,
-            at=time.time(),
-            started=time.time(),
-            error_class=str(failure.error_class),
-            error=failure.message,
-        )
-        context = build_error_context(
-            failure,
-            at=time.time(),
-            service="langgraph",
-            attempts=history.handler,
-            reason="permanent",
-            origin=Cause.HANDLER,
-            history=history,
-            consumer=CONSUMER,
-        )
-        keys = self.keys
-        dead = await self.redis.run(
-            DEAD_LETTER,
-            (keys.queue, keys.dead_letters, keys.state, keys.paused),
-            self.group,
-            CONSUMER,
-            message.message_id,
-            message.deliveries,
-            *encode_dead_letter(message, context),
-            "",
-        )
-        assert dead, "the message is not held"
-        return dead.decode()
+    def add_json(self, *bodies: Any, field: str = "data") -> list[str]:
+        """Add messages whose body is JSON in one field."""
+        return self.add(*[{field: json.dumps(body)} for body in bodies])
 
-    async def fail(self, *fields: bytes | str, error: BaseException | None = None) -> str:
-        """Add a message, read it and dead-letter it; return the id of the dead letter."""
-        await self.create()
-        await self.add(*(fields or ("project", "p-1")))
-        (message,) = await self.read()
-        return await self.dead_letter(message, ValueError("Invalid project_id") if error is None else error)
+    def consumer(self, function: Any, *, sinks: Any = (), **options: Any) -> Consumer[Any, Any]:
+        """A consumer of this group with a short lease."""
+        declared = {name: options.pop(name) for name in ("model", "profile", "service") if name in options}
+        settings = {"lease": LEASE, "shutdown_timeout": 2.0, **options}
+        return Consumer(
+            function, self.queue, group=self.name, options=ConsumerOptions(**settings), sinks=lambda: sinks,
+            **{"service": "langgraph", **declared},
+        )  # fmt: skip
 
-    async def acknowledge(self, messages: Sequence[StreamMessage]) -> int:
-        """Acknowledge messages."""
-        return await self.redis.call("XACK", self.queue, self.group, *(each.message_id for each in messages))
+    async def drain(self, function: Any, **options: Any) -> RunCounts:
+        """Run a consumer until nothing is left to do."""
+        consumer = self.consumer(function, **options)
+        return await asyncio.wait_for(consumer.run(self.server.url, until_idle=True, signals=False), 20)
 
-    async def pending(self) -> list[Any]:
-        """What is pending: id, consumer, idle, deliveries."""
-        return await self.redis.call("XPENDING", self.queue, self.group, "-", "+", 100)
+    def dead_letters(self) -> list[StreamDeadLetter]:
+        """The dead letters of the queue."""
+        rows = self.call("XRANGE", self.keys.dead_letters, "-", "+")
+        return [decode_dead_letter(self.queue, entry_id, fields) for entry_id, fields in rows]
 
-    async def dead_letters(self) -> list[Any]:
-        """The entries of the dead-letter stream."""
-        return await self.redis.call("XRANGE", self.keys.dead_letters, "-", "+")
+    def pending(self) -> int:
+        """Delivered messages that are not acknowledged."""
+        return int(self.call("XPENDING", self.queue, self.name)[0])
+
+    def running(self) -> int:
+        """Pending messages that a consumer holds."""
+        try:
+            owners = self.call("XPENDING", self.queue, self.name)[3] or []
+        except ResponseError:  # the group is made when the first consumer starts
+            return 0
+        return sum(int(count) for name, count in owners if name != WAITING_CONSUMER.encode())
+
+    async def status(self) -> GroupStatus:
+        """The group's status."""
+        connection = RedisConnection(parse_address(self.server.url))
+        try:
+            return await read_group_status(connection, self.keys, self.name)
+        finally:
+            await connection.close()
+
+    async def until(self, condition: Callable[[], Any], *, within: float = WITHIN) -> None:
+        """Wait until it is true."""
+        deadline = time.monotonic() + within
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            await asyncio.sleep(0.01)
+
+
+class Run:
+    """A consumer that runs beside the test."""
+
+    def __init__(self) -> None:
+        self.stop = asyncio.Event()
+        self.counts: Any = None
+
+
+@asynccontextmanager
+async def running(consumer: Consumer[Any, Any], group: Group) -> AsyncIterator[Run]:
+    """Run a consumer beside the test, and stop it at the end."""
+    run = Run()
+    task = asyncio.create_task(consumer.run(group.server.url, stop=run.stop, signals=False))
+    try:
+        yield run
+    finally:
+        run.stop.set()
+        run.counts = await asyncio.wait_for(task, 20)
