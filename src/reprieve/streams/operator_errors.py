@@ -6,7 +6,8 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.redaction import redact
+from reprieve.app.redaction import redact, register_secret
+from reprieve.core.redact import SHORTEST
 from reprieve.errors import RefusedError, StoreAddressError, StoreUnavailableError, UsageError
 from reprieve.streams.connection import RedisConnection, is_unavailable, parse_address
 from reprieve.streams.keys import build_keys, require_one_slot
@@ -27,11 +28,15 @@ _LOGIN: Final = re.compile("uthentication|invalid username-password")
 def connect_redis(url: str) -> RedisConnection:
     """Return a connection to the Redis of a URL; raise UsageError for a URL that is wrong."""
     try:
-        return RedisConnection(parse_address(url))
+        address = parse_address(url)
     except UsageError:
         raise
     except ValueError as error:
         raise UsageError(f"this is no address of a Redis: {redact(str(error))}") from None
+    password = address.options.get("password")
+    if isinstance(password, str) and len(password) >= SHORTEST:
+        register_secret(password, name="redis")  # no text that is redacted shows it from here on
+    return RedisConnection(address)
 
 
 @contextmanager
