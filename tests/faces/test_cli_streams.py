@@ -6,9 +6,17 @@ import stat
 
 import pytest
 
+from reprieve.app.redaction import forget_secrets
 from support.failed_messages import GROUP, QUEUE, StreamGroup, close_groups
 
 SECRET = "sk-live-abcdefghijklmnop1234567890"
+
+
+@pytest.fixture(autouse=True)
+def _forget_passwords():
+    """A password that a URL had is a secret of one test."""
+    yield
+    forget_secrets("redis")
 
 
 @pytest.fixture

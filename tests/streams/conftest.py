@@ -5,6 +5,7 @@ import inspect
 
 import pytest
 
+from reprieve.app.redaction import forget_secrets
 from support.failed_messages import close_groups
 
 
@@ -23,3 +24,10 @@ def pytest_pyfunc_call(pyfuncitem):
 
     asyncio.run(run())
     return True
+
+
+@pytest.fixture(autouse=True)
+def _forget_passwords():
+    """A password that a URL had is a secret of one test."""
+    yield
+    forget_secrets("redis")

@@ -221,6 +221,17 @@ async def test_a_bulk_replay_into_a_running_consumer_stops_when_failures_return(
     assert len(await group.dead_letters()) + len(await group.pending()) == 20
 
 
+async def test_two_bulk_replays_at_once_replay_each_message_once(redis_server):
+    one, other = StreamGroup(redis_server), StreamGroup(redis_server)
+    for number in range(10):
+        await one.fail("n", str(number))
+    runs = [replay_in_bulk(each.redis, QUEUE, actor="ada", rate=1000.0) for each in (one, other)]
+    done = await asyncio.gather(*runs)
+    assert sum(each.replayed for each in done) == 10
+    assert [each.refused for each in done] == [[], []]
+    assert len(await one.claim(20)) == 10
+
+
 async def test_a_bulk_replay_leaves_out_what_cannot_be_replayed(redis_server):
     group = StreamGroup(redis_server)
     await group.redis.call("XADD", f"{QUEUE}:dlq", "*", "original_message", "null")
@@ -277,6 +288,28 @@ async def test_a_refused_password_is_told_without_it(redis_server):
         with_password = connect_redis(server.url.replace("unix://", f"unix://:{SECRET}@"))
         await with_password.call("CONFIG", "SET", "requirepass", "")
         await with_password.close()
+
+
+async def test_a_user_without_the_right_is_told_and_nothing_is_changed(redis_server):
+    group = StreamGroup(redis_server)
+    letter = await group.fail()
+    redis_server.call("ACL", "SETUSER", "reader", "on", ">reads-only", "~*", "+@read", "+@connection")
+    redis = connect_redis(redis_server.url.replace("unix://", "unix://reader:reads-only@"))
+    try:
+        assert len(await list_dead_letters(redis, [QUEUE])) == 1
+        (refused,) = (await replay_dead_letters(redis, QUEUE, [letter], actor="ada")).refused
+        assert "permissions" in refused.why
+        assert len(await group.dead_letters()) == 1
+    finally:
+        redis_server.call("ACL", "DELUSER", "reader")
+        await redis.close()
+
+
+async def test_the_password_of_a_url_is_redacted_everywhere():
+    connect_redis("redis://ada:quite-a-password@127.0.0.1:1/0")
+    connect_redis("redis+sentinel://:of-the-server@a/mine?sentinel_password=of-the-sentinel")
+    shown = reprieve.redact("quite-a-password of-the-server of-the-sentinel")
+    assert not any(each in shown for each in ("quite-a-password", "of-the-server", "of-the-sentinel"))
 
 
 @pytest.mark.parametrize(

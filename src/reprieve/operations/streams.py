@@ -148,6 +148,8 @@ class StreamBulkReplay:
     meant: int = 0
     replayed: int = 0
     refused: list[RefusedDeadLetter] = field(default_factory=list)
+    closed_meanwhile: int = 0
+    """Dead letters that another operator replayed or discarded while this ran."""
     failed_again: int = 0
     """Replayed messages that are dead letters again."""
     stopped: str = ""
@@ -387,6 +389,8 @@ async def replay_in_bulk(
         try:
             await _replay(redis, queue, letter.dead_letter_id, who, all_groups=all_groups)
             run.note_replay(letter.dead_letter_id)
+        except AlreadyClosedError:
+            run.result.closed_meanwhile += 1
         except (RefusedError, UnknownNameError) as error:
             run.result.refused.append(_refused(letter.dead_letter_id, error))
         due = max(due + 1 / pace, clock())

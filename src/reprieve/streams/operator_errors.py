@@ -33,9 +33,10 @@ def connect_redis(url: str) -> RedisConnection:
         raise
     except ValueError as error:
         raise UsageError(f"this is no address of a Redis: {redact(str(error))}") from None
-    password = address.options.get("password")
-    if isinstance(password, str) and len(password) >= SHORTEST:
-        register_secret(password, name="redis")  # no text that is redacted shows it from here on
+    for options in (address.options, address.sentinel_options):
+        password = options.get("password")
+        if isinstance(password, str) and len(password) >= SHORTEST:
+            register_secret(password, name="redis")  # no text that is redacted shows it from here on
     return RedisConnection(address)
 
 

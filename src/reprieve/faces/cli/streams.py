@@ -646,6 +646,8 @@ def _tell(done: list[StreamActResult], queue: str, *, as_json: bool) -> None:
 
 def _tell_bulk(done: StreamBulkReplay, queue: str) -> None:
     say(f"{done.replayed:,} of {count(done.meant, 'dead letter')} replayed")
+    if done.closed_meanwhile:
+        say(f"{done.closed_meanwhile:,} were replayed or discarded by others meanwhile")
     for refusal in done.refused[:20]:
         complain(plain(refusal.why))
     if len(done.refused) > 20:  # noqa: PLR2004 - a screen
