@@ -12,6 +12,14 @@ IDS = ("1795030522774-0", "1795030522775-0", "1795030522776-0")
 
 
 @pytest.fixture
+def redis_server(redis_servers):
+    """The page is the same for every server."""
+    server = redis_servers("valkey")
+    server.call("FLUSHALL")
+    return server
+
+
+@pytest.fixture
 def with_dead_letters(page, reader, redis_server):
     """A reader whose queue has the dead letters of the page, and two more."""
 

@@ -90,6 +90,7 @@ def started(folder, server, *options):
     return process
 
 
+@pytest.mark.parametrize("redis_server", ["valkey"], indirect=True)
 def test_sigterm_ends_a_consumer_within_its_time_and_its_message_is_handed_back(streams, on, redis_server, tmp_path):
     on(lambda group: group.add("project", "slow"))
     consumer = started(tmp_path, redis_server, "--shutdown-timeout", "0.2s")

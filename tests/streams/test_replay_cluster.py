@@ -9,7 +9,7 @@ from reprieve.operations.streams import discard_dead_letters, replay_dead_letter
 from reprieve.streams.closed_dead_letters import closed_keys
 from reprieve.streams.keys import build_keys, slot_of
 from support.failed_messages import StreamGroup
-from support.redis_servers import KINDS, RedisServer
+from support.redis_servers import RedisServer
 from support.servers import free_ports
 
 TAGGED = "{engineering:queue}"
@@ -17,11 +17,11 @@ MAX_PORT = 50_000
 """A node of a cluster listens on this port plus 10,000 too."""
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def cluster(request, tmp_path_factory):
-    """A cluster of one node that has all slots."""
+@pytest.fixture(scope="module")
+def cluster():
+    """A cluster of one node that has all slots. It takes 2 seconds to serve."""
     port = next(port for _ in range(1000) if (port := free_ports(1)[0]) < MAX_PORT)
-    server = RedisServer(request.param, options=("--cluster-enabled", "yes"), on_port=True, port=port)
+    server = RedisServer(options=("--cluster-enabled", "yes"), on_port=True, port=port)
     try:
         server.start()
         server.call("CLUSTER", "ADDSLOTS", *range(16_384))
