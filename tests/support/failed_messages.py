@@ -1,4 +1,6 @@
-"""A consumer group that a test moves by hand through the scripts, so that messages fail and are dead-lettered."""
+"""A consumer group that a test moves by hand through the scripts, so that messages fail and are
+dead-lettered.
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
 """Dead letters of a stream, copied into the store for triage, and replayed from there.
 
-The store knows dead letters of jobs only. So each copy is a job of the pipeline `stream-dead-letters`, which has one
-stage: `replay` gives the dead letter back to its group. The job is created as one that failed at this stage with the
-failure of the message. It is triaged, approved and replayed like any other; a worker of the pipeline then replays the
-message:
+The store knows dead letters of jobs only. So each copy is a job of the pipeline `stream-dead-letters`, which
+has one stage: `replay` gives the dead letter back to its group. The job is created as one that failed at this
+stage with the failure of the message. It is triaged, approved and replayed like any other; a worker of the
+pipeline then replays the message:
 
     reprieve streams adopt engineering:queue
     reprieve dead list --pipeline stream-dead-letters
     reprieve work --app reprieve.operations.stream_adoption
 
-The dead letter stays in its stream until then, and is replayed from there, so that it is replayed once, whoever does
-it. A message that fails again is a new dead letter of the stream, which can be adopted too.
+The dead letter stays in its stream until then, and is replayed from there, so that it is replayed once,
+whoever does it. A message that fails again is a new dead letter of the stream, which can be adopted too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MAX_COPIED_BYTES: Final = 262_144
 """A larger message is not copied: it stays in the dead-letter stream alone."""
 _BATCH: Final = 100
 _NEVER: Final = 10 * 365 * 86_400.0
-"""Seconds. A job is put off for so long when it is created, so that no worker claims it before it is a dead letter."""
+"""Seconds that a job is put off when it is created. No worker claims it before it is a dead letter."""
 _MAX_REASON: Final = 100
 _MAX_LENGTHS: Final = {"error_class": 100, "category": 100, "message": 1000, "signature": 200, "fingerprint": 100}
 _MAX_NAME: Final = 500
@@ -113,7 +113,7 @@ async def adopt_dead_letters(
     *,
     actor: str,
 ) -> AdoptionResult:
-    """Copy dead letters of a queue into the store, each once by the queue and its id. They stay in the stream."""
+    """Copy dead letters of a queue into the store, each once by its queue and id. They stay in the stream."""
     who, result = actor_of(actor), AdoptionResult()
     batch: list[StreamDeadLetter] = []
     async for letter, _ in read_letters(redis, queue, wanted, newest_first=False):
@@ -147,7 +147,7 @@ async def _adopt(app: App, queue: str, letters: Sequence[StreamDeadLetter], resu
 
 
 async def _unfinished(app: App, submission: Submission, now: float) -> JobView | None:
-    """Return the job if it is no dead letter yet; None if an earlier call has finished it, whatever became of it since."""
+    """Return the job if it is no dead letter yet; None if an earlier call has finished it."""
     view = await asyncio.to_thread(app.reader.job, submission.job_id)
     if view is None or view.state is not QueueState.SCHEDULED or view.run_at is None:
         return None

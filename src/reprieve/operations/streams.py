@@ -1,7 +1,7 @@
-"""Dead letters of Redis Streams: list, show, replay, discard, bulk replay, export, statistics; pause and resume a group.
+"""Dead letters of Redis Streams, and the groups that read them, as operators see and change them.
 
-Every value is redacted. The content of a message is shown only through redaction, except by `export` and where it is
-asked for as it is.
+Every value is redacted. The content of a message is shown only through redaction, except by `export` and
+where it is asked for as it is.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class StreamDeadLetterDetail:
 
     row: StreamDeadLetterSummary
     message: Any
-    """The message, redacted: a mapping, or a list of pairs where a name occurs twice; None if it cannot be read."""
+    """The message, redacted: a mapping, or pairs where a name occurs twice; None if it cannot be read."""
     context: Mapping[str, object]
     """The rest of `error_context`, redacted."""
     events: Sequence[Mapping[str, object]]
@@ -177,7 +177,7 @@ class StreamDeadLetterStats:
     discarded: int
 
 
-# --- look -------------------------------------------------------------------------------------------------------------
+# --- look ---
 
 
 async def list_dead_letters(
@@ -189,7 +189,7 @@ async def list_dead_letters(
     after: str | None = None,
     limit: int = 20,
 ) -> list[StreamDeadLetterSummary]:
-    """Return a page of dead letters of these queues by time, the newest first; go on with the last one's cursor."""
+    """Return a page of dead letters of these queues, the newest first. The last one's cursor goes on."""
     if limit < 1:
         raise UsageError(f"limit must be at least 1, not {limit}")
     cursor = None if after is None else _Cursor.parse(after)
@@ -250,8 +250,8 @@ async def export_dead_letters(
 ) -> AsyncIterator[dict[str, object]]:
     """Yield every dead letter, the oldest first, with `original_message` byte for byte; the rest is redacted.
 
-    `original_message` is the JSON text of the dead-letter stream. A text that is not UTF-8, which another program
-    wrote, is `{"base64": ...}`.
+    `original_message` is the JSON text of the dead-letter stream. A text that is not UTF-8, which another
+    program wrote, is `{"base64": ...}`.
     """
     for queue in queues:
         async for letter, entry in _scan(redis, queue, wanted, newest_first=False):
@@ -311,7 +311,7 @@ async def count_dead_letters(redis: RedisConnection, queue: str, wanted: StreamD
     return number
 
 
-# --- change -----------------------------------------------------------------------------------------------------------
+# --- change ---
 
 
 async def replay_dead_letters(
@@ -369,8 +369,9 @@ async def replay_in_bulk(
 ) -> StreamBulkReplay:
     """Replay the dead letters that there are now, the oldest first, at most `rate` per second.
 
-    It stops when `max_failures` of the replayed messages are dead letters again. What was not replayed stays a dead
-    letter, so that the same call goes on where this one ended, also after a crash. `result` is filled on the way.
+    It stops when `max_failures` of the replayed messages are dead letters again. What was not replayed stays
+    a dead letter, so that the same call goes on where this one ended, also after a crash. `result` is filled
+    on the way.
     """
     who, pace = actor_of(actor), check_rate(rate) or DEFAULT_RATE
     if max_failures < 1:
@@ -454,7 +455,7 @@ async def require_group(redis: RedisConnection, queue: str, group: str) -> None:
         raise UnknownNameError(f"group of {queue}", group, tuple(known))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- inside ---
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Replay and discard: the two ways in which a dead letter leaves `{queue}:dlq`, and the record that each leaves.
+"""Replay and discard, the two ways in which a dead letter leaves `{queue}:dlq`, and the record of each.
 
-    {queue}:dlq:closed      hash: id of the dead letter -> JSON with outcome, actor, reason, at, message_id, error_class
-    {queue}:dlq:closed_at   sorted set: id of the dead letter by the server's time in ms at which it was closed
+    {queue}:dlq:closed      hash: id of the dead letter -> JSON: outcome, actor, reason, at, message_id, ...
+    {queue}:dlq:closed_at   sorted set: id of the dead letter by the server's time in ms when it was closed
 
 The last 10,000 records are kept. They answer a second replay, and they count in the statistics.
 """
@@ -85,8 +85,8 @@ async def replay_dead_letter(
 ) -> StreamReplay:
     """Give a dead letter back to its group; raise RefusedError if that cannot be, and change nothing then.
 
-    While the original entry exists, it is claimed for the group's waiting consumer, so that no other group gets it.
-    Otherwise the message is added to the queue anew. The handler's key and the history stay.
+    While the original entry exists, it is claimed for the group's waiting consumer, so that no other group
+    gets it. Otherwise the message is added to the queue anew. The handler's key and the history stay.
     """
     if letter.original is None:
         raise RefusedError(
@@ -156,7 +156,7 @@ def parse_closed(text: bytes) -> ClosedDeadLetter:
 
 
 def history_of_replay(letter: StreamDeadLetter) -> MessageHistory:
-    """Return the history that a replayed message goes on with: fresh budgets, the failures so far, one more replay."""
+    """Return the history of a replayed message: fresh budgets, the failures so far, one more replay."""
     first, events = letter.history.get("first_failure_at"), letter.history.get("events")
     prefix = f"{letter.queue}:"
     original_id = letter.key.removeprefix(prefix) if letter.key.startswith(prefix) else ""

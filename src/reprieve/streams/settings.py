@@ -5,7 +5,8 @@
     queues = ["engineering:queue", "deploy:queue"]
     groups = ["workers"]
 
-REPRIEVE_STREAMS_URL, REPRIEVE_STREAMS_QUEUES and REPRIEVE_STREAMS_GROUPS (names separated by commas) go before the file.
+REPRIEVE_STREAMS_URL, REPRIEVE_STREAMS_QUEUES and REPRIEVE_STREAMS_GROUPS (names separated by commas) go
+before the file.
 """
 
 from __future__ import annotations

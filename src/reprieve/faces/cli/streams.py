@@ -153,7 +153,7 @@ def selection(
 
 
 def operate(chosen: Target, task: Callable[[RedisConnection], Awaitable[T]]) -> T:
-    """Run a task over a connection, with three more tries while the Redis is away; a refusal ends it with exit code 1."""
+    """Run a task; try three times more while the Redis is away. A refusal ends the command with exit code 1."""
 
     async def within() -> T:
         from reprieve.wiring import open_redis  # noqa: PLC0415 - only what is used is loaded
@@ -185,7 +185,9 @@ def run_consumer(
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing left to do.")] = False,
     log_level: Annotated[LogLevel, typer.Option(help="How much is said on standard error.")] = LogLevel.INFO,
 ) -> None:
-    """Run a consumer until told to stop: SIGTERM or Ctrl-C lets handlers end, and hands back what has not started.
+    """Run a consumer until told to stop.
+
+    SIGTERM or Ctrl-C lets handlers end, and hands back what has not started.
 
     Examples:
     reprieve streams run orders:handle
@@ -244,13 +246,13 @@ def _find_consumer(name: str) -> Consumer[..., Any]:
     return found
 
 
-# --- look -------------------------------------------------------------------------------------------------------------
+# --- look ---
 
 
 @app.command()
 @takes(target)
 def status(chosen: Target, *, queues: Queues = None, as_json: AsJson = False) -> None:
-    """Show how groups stand: what was not read yet, waits or runs, who works, and what keeps them from working.
+    """Show how groups stand: their messages, their consumers, and what keeps them from working.
 
     Examples:
     reprieve streams status engineering:queue
@@ -283,7 +285,9 @@ def list_letters(
     limit: Annotated[int, typer.Option(help="How many at most.", min=1, max=1000)] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List dead letters of queues, the newest first, each with what comes next. Nothing of a message is shown.
+    """List dead letters of queues, the newest first, each with what comes next.
+
+    Nothing of a message is shown.
 
     Examples:
     reprieve streams list engineering:queue
@@ -355,9 +359,9 @@ def export(
         typer.Option("--output", "-o", help="A file to write. Default: standard output.", show_default=False),
     ] = None,
 ) -> None:
-    """Write dead letters as JSON Lines, the oldest first, with each message byte for byte: it may hold secrets.
+    """Write dead letters as JSON Lines, the oldest first, with each message byte for byte.
 
-    The file can be read by its owner alone.
+    Messages may hold secrets. The file can be read by its owner alone.
 
     Examples:
     reprieve streams export engineering:queue --since 7d -o week.jsonl
@@ -388,7 +392,9 @@ def stats(
     window: Annotated[str, typer.Option(help="Over which time rates are taken: 24h, 7d.")] = "24h",
     as_json: AsJson = False,
 ) -> None:
-    """Show figures of dead letters: how many, how old, of which classes, how many come and go. Reads all of them.
+    """Show figures of dead letters: how many, how old, of which classes, how many come and go.
+
+    Reads all of them.
 
     Examples:
     reprieve streams stats engineering:queue --window 7d
@@ -408,7 +414,7 @@ def stats(
         console().print(stream_views.stats_page(each, time.time()))
 
 
-# --- change -----------------------------------------------------------------------------------------------------------
+# --- change ---
 
 
 @app.command()
@@ -422,10 +428,10 @@ def replay(
     actor: Actor = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give dead letters back to the group that they failed in, each once, with a fresh budget and their history.
+    """Give dead letters back to the group that they failed in, each once.
 
-    While the original entry is in the queue no other group gets the message. Ends with 1 where one is refused, also
-    because it was replayed before.
+    The message starts with fresh budgets and keeps its history. While the original entry is in the queue no other group gets the message. Ends with 1 where one is
+    refused, also because it was replayed before.
 
     Examples:
     reprieve streams replay engineering:queue 1795030522774-0
@@ -483,7 +489,8 @@ def bulk_replay(
 ) -> None:
     """Replay all dead letters of a queue that a filter finds, the oldest first; stop when failures return.
 
-    What was not replayed stays a dead letter: the same command goes on. Ends with 1 where it stopped or left one out.
+    What was not replayed stays a dead letter: the same command goes on. Ends with 1 where it stopped or left
+    one out.
 
     Examples:
     reprieve streams bulk-replay engineering:queue
@@ -528,9 +535,10 @@ def bulk_replay(
 def adopt(
     selected: Selection, *, queue: Queue, actor: Actor = None, as_json: AsJson = False, url: NewUrl = DEFAULT_URL
 ) -> None:
-    """Copy dead letters of a queue into the database for triage, each once. They stay in the stream until they are replayed.
+    """Copy dead letters of a queue into the database for triage, each once.
 
-    There they are jobs of the pipeline stream-dead-letters. A worker of it replays those that were approved.
+    They stay in the stream until they are replayed. In the database they are jobs of the pipeline
+    stream-dead-letters. A worker of it replays those that were approved.
 
     Examples:
     reprieve streams adopt engineering:queue --url sqlite:///triage.db
@@ -559,7 +567,9 @@ def adopt(
 @app.command()
 @takes(target)
 def pause(chosen: Target, *, queue: Queue, group: GroupName = None, reason: Reason = "", actor: Actor = None) -> None:
-    """Pause groups of a queue: their consumers read nothing more until they are resumed; what runs goes on to its end.
+    """Pause groups of a queue: their consumers read nothing until they are resumed.
+
+    Handlers that run go on to their end.
 
     Examples:
     reprieve streams pause engineering:queue workers --reason 'the provider is down until noon'
@@ -600,7 +610,7 @@ def resume(chosen: Target, *, queue: Queue, group: GroupName = None, actor: Acto
         say(f"{plain(name)} of {plain(queue)} {'resumed' if changed else 'was not paused'}")
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- inside ---
 
 
 def _act_on_each(

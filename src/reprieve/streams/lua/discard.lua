@@ -1,6 +1,7 @@
 -- Take a dead letter out of the dead-letter stream and record why.
 -- KEYS: dlq closed closed_at   ARGV: dead_letter_id record max_closed
--- Returns {'discarded'}, {'closed', json} if it was replayed or discarded before, {'missing'}, or {'wrong_type', key}.
+-- Returns {'discarded'}, {'closed', json} if it was replayed or discarded before, {'missing'},
+-- or {'wrong_type', key}.
 local dlq, closed, closed_at = KEYS[1], KEYS[2], KEYS[3]
 local letter = ARGV[1]
 local TYPES = {'stream', 'hash', 'zset'}

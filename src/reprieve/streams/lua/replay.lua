@@ -1,18 +1,24 @@
 -- Give a dead letter back to its group, once, and record it.
 -- KEYS: queue dlq closed closed_at waiting state replayed
--- ARGV: dead_letter_id group waiting_consumer message_id deliveries history record all_groups(1|0) max_closed field value...
+-- ARGV: dead_letter_id group waiting_consumer message_id deliveries history record all_groups(1|0) max_closed
+--       field value...
 -- Returns {outcome, detail...}:
---   'claimed', id    the original entry exists: it was claimed for the waiting consumer, so that only this group gets it
---   'added', id      the original entry is gone: the message was added to the queue anew
---   'closed', json   it was replayed or discarded before        'missing'           no such dead letter
---   'pending', name  the group still has the original           'undelivered'       the group has not reached it yet
---   'no_group'       the entry exists, its group does not       'other_groups', ... an added entry would reach them too
---   'too_wide', n    too many fields to add in a script         'wrong_type', key   another program uses this key
+--   'claimed', id      the original entry exists: it was claimed for the waiting consumer of this group only
+--   'added', id        the original entry is gone: the message was added to the queue anew
+--   'closed', json     it was replayed or discarded before
+--   'missing'          there is no such dead letter
+--   'pending', name    the group still has the original
+--   'undelivered'      the group has not reached the original yet
+--   'no_group'         the original exists, its group does not
+--   'other_groups'...  an added entry would reach these groups too
+--   'too_wide', n      too many fields to add in a script
+--   'wrong_type', key  another program uses this key
 -- Everything that can be refused is looked at before the first write: a script is not undone after an error.
 local queue, dlq, closed, closed_at = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local waiting, state, replayed = KEYS[5], KEYS[6], KEYS[7]
 local letter, group, waiter, id = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local FIRST_FIELD, MAX_VALUES = 10, 7000 -- `unpack` puts every value on Lua's stack, which has room for about 8,000
+local FIRST_FIELD = 10
+local MAX_VALUES = 7000 -- `unpack` puts every value on Lua's stack, which has room for about 8,000
 
 local TYPES = {'stream', 'stream', 'hash', 'zset', 'zset', 'hash', 'set'}
 for i, key in ipairs(KEYS) do
