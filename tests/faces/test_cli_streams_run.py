@@ -141,3 +141,11 @@ def test_the_status_of_groups_is_shown_for_people_and_machines(streams, on):
     (group,) = streams("status", QUEUE, "--json").json
     assert (group["lag"], group["dead_letters"], group["paused"]["actor"]) == (1, 1, "ada")
     assert streams("status", "no:queue").code == 1
+
+
+def test_a_queue_of_the_settings_that_nobody_used_yet_hides_no_other(streams, on, monkeypatch):
+    on(lambda group: group.fail())
+    monkeypatch.setenv("REPRIEVE_STREAMS_QUEUES", f"no:queue,{QUEUE}")
+    done = streams("status")
+    assert (done.code, GROUP in done.out) == (0, True)
+    assert "no:queue" in done.err

@@ -63,6 +63,17 @@ async def test_pages_follow_one_another_over_several_queues(redis_server):
         assert found == (everything if oldest else everything[::-1])
 
 
+async def test_dead_letters_with_large_messages_are_read_in_small_pages(redis_server):
+    group = StreamGroup(redis_server)
+    add = ("XADD", f"{QUEUE}:dlq")
+    commands = [(*add, f"{each}-1", "original_message", b"x" * 300_000) for each in range(1, 61)]
+    await group.redis.pipeline(commands)
+    await group.redis.pipeline([(*add, f"{each}-1", "original_message", "{}") for each in range(61, 1500)])
+    for oldest in (True, False):
+        found = await ids(group, oldest=oldest, limit=10_000)
+        assert found == [f"{each}-1" for each in range(1, 1500)][:: 1 if oldest else -1]
+
+
 async def test_dead_letters_are_filtered(redis_server):
     group = StreamGroup(redis_server)
     bad, outage = await group.fail(), await group.fail(error=Outage("connection reset"))

@@ -205,9 +205,11 @@ async def test_a_dead_letter_of_another_program_is_replayed_by_what_it_has(redis
         "error_context",
         '{"attempts": "many", "history": {"events": 5, "replays": -1, "first_failure_at": "soon"}}',
     )
-    done = await replay(group, whole.decode(), empty.decode(), odd.decode())
+    bare = await group.redis.call(*add, "original_message", "{}")
+    done = await replay(group, whole.decode(), empty.decode(), odd.decode(), bare.decode())
     assert [each.dead_letter_id for each in done.replayed] == [whole.decode()]
     assert all("can only be discarded" in each.why for each in done.refused)
+    assert len(done.refused) == 3
     assert (await group.read())[0].fields == [b"project", b"p-9"]
 
 

@@ -50,7 +50,10 @@ DEFAULT_RATE: Final = 10.0
 DEFAULT_MAX_FAILURES: Final = 1
 MAX_SHOWN_LENGTH: Final = 4_000
 """Characters of one value of a message that are shown."""
-_PAGE: Final = 100
+_FIRST_PAGE: Final = 10
+_LAST_PAGE: Final = 500
+_PAGE_BYTES: Final = 2_000_000
+"""Pages grow until they are as large as this. Messages can have any size, and a reply has 5 seconds to come."""
 _LOOK_SECONDS: Final = 0.25
 """Between two looks for dead letters that a bulk replay brought back."""
 _HOUR: Final = 3600.0
@@ -546,16 +549,19 @@ async def _scan(
         includes = after.queue and (queue < after.queue if newest_first else queue > after.queue)
         place = after.entry_id if includes else f"({after.entry_id}"
         low, high = (low, place) if newest_first else (place, high)
+    count = _FIRST_PAGE
     while True:
         command = ("XREVRANGE", stream, high, low) if newest_first else ("XRANGE", stream, low, high)
         with readable_errors(redis.address, queue):
-            page = await redis.call(*command, "COUNT", _PAGE)
+            page = await redis.call(*command, "COUNT", count)
         for entry_id, fields in page:
             letter = decode_dead_letter(queue, entry_id, fields)
             if wanted.matches(letter):
                 yield letter, dict(zip(fields[::2], fields[1::2], strict=True))
-        if len(page) < _PAGE:
+        if len(page) < count:
             return
+        size = sum(len(value) for _, fields in page for value in fields)
+        count = min(2 * count, _LAST_PAGE) if size < _PAGE_BYTES else max(1, count // 4)
         place = f"({page[-1][0].decode()}"
         low, high = (low, place) if newest_first else (place, high)
 
@@ -663,7 +669,7 @@ def _summary(letter: StreamDeadLetter, queue: str, size: int) -> StreamDeadLette
         replays=letter.replays,
         at=time_of(letter.dead_letter_id),
         size=size,
-        has_content=letter.original is not None,
+        has_content=bool(letter.original),
         next=_next_step(letter, queue),
         cursor=f"{letter.dead_letter_id}@{queue}",
     )
@@ -671,7 +677,7 @@ def _summary(letter: StreamDeadLetter, queue: str, size: int) -> StreamDeadLette
 
 def _next_step(letter: StreamDeadLetter, queue: str) -> NextStep:
     where = f"{shlex.quote(queue)} {letter.dead_letter_id}"
-    if letter.original is None:
+    if not letter.original:
         what = "discard it: its content is gone, so it cannot be replayed"
         return NextStep(what=what, command=f"reprieve streams discard {where} --reason '...'")
     hint = "it failed again after a replay: see what the last one changed" if letter.replays else None

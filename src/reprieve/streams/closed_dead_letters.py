@@ -88,7 +88,7 @@ async def replay_dead_letter(
     While the original entry exists, it is claimed for the group's waiting consumer, so that no other group
     gets it. Otherwise the message is added to the queue anew. The handler's key and the history stay.
     """
-    if letter.original is None:
+    if not letter.original:
         raise RefusedError(
             f"dead letter {letter.dead_letter_id} of {queue} has no content that can be read: its message was trimmed "
             "before it was handled, or another program wrote it; it can only be discarded"

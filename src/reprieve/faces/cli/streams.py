@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -36,11 +37,11 @@ from reprieve.faces.cli.common import (
 )
 from reprieve.faces.cli.dead_selecting import CategoryOption, ClassOption, Yes, takes
 from reprieve.faces.cli.output import hush
-from reprieve.faces.cli.rendering import console, count, plain
+from reprieve.faces.cli.rendering import console, count, counting, plain
 from reprieve.faces.cli.work import LogLevel, show_log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from typing import TextIO
 
     from reprieve.operations.streams import StreamActResult, StreamBulkReplay, StreamDeadLetterFilter
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from reprieve.streams.status import GroupStatus
 
 T = TypeVar("T")
+_SHOW_SECONDS: Final = 0.2
 
 app = typer.Typer(
     name="streams",
@@ -153,7 +155,7 @@ def selection(
 
 
 def operate(chosen: Target, task: Callable[[RedisConnection], Awaitable[T]]) -> T:
-    """Run a task; try three times more while the Redis is away. A refusal ends the command with exit code 1."""
+    """Run a task, with three more tries while the Redis is away. A refusal ends with exit code 1."""
 
     async def within() -> T:
         from reprieve.wiring import open_redis  # noqa: PLC0415 - only what is used is loaded
@@ -262,10 +264,15 @@ def status(chosen: Target, *, queues: Queues = None, as_json: AsJson = False) ->
     names = chosen.queues_or(queues)
 
     async def task(redis: RedisConnection) -> list[GroupStatus]:
-        found = [
-            await streams.read_queue_status(redis, name, await _groups(redis, chosen, name, None)) for name in names
-        ]
-        return [each for some in found for each in some]
+        found: list[GroupStatus] = []
+        for name in names:
+            try:
+                found += await streams.read_queue_status(redis, name, await _groups(redis, chosen, name, None))
+            except UnknownNameError as error:
+                if queues:
+                    raise
+                complain(str(error))  # a queue of the settings that nobody has used yet
+        return found
 
     found = operate(chosen, task)
     if as_json:
@@ -430,8 +437,8 @@ def replay(
 ) -> None:
     """Give dead letters back to the group that they failed in, each once.
 
-    The message starts with fresh budgets and keeps its history. While the original entry is in the queue no other group gets the message. Ends with 1 where one is
-    refused, also because it was replayed before.
+    The message starts with fresh budgets and keeps its history. While the original entry is in the queue no
+    other group gets the message. Ends with 1 where one is refused, also because it was replayed before.
 
     Examples:
     reprieve streams replay engineering:queue 1795030522774-0
@@ -507,16 +514,17 @@ def bulk_replay(
 
     async def task(redis: RedisConnection) -> StreamBulkReplay:
         try:
-            return await streams.replay_in_bulk(
-                redis,
-                queue,
-                selected.wanted,
-                actor=who,
-                rate=pace,
-                max_failures=max_failures,
-                all_groups=all_groups,
-                result=progress,
-            )
+            async with _shown(progress):
+                return await streams.replay_in_bulk(
+                    redis,
+                    queue,
+                    selected.wanted,
+                    actor=who,
+                    rate=pace,
+                    max_failures=max_failures,
+                    all_groups=all_groups,
+                    result=progress,
+                )
         except StoreUnavailableError as error:
             complain(f"{count(progress.replayed, 'dead letter')} replayed before: the same command goes on")
             raise StoreUnavailableError(str(error), outcome_unknown=True) from error
@@ -677,6 +685,23 @@ def _sure(meant: int, *, sure: bool) -> bool:
         raise UsageError(f"{count(meant, 'dead letter')} would be replayed: say --yes where nobody can be asked")
     typer.confirm(f"{count(meant, 'dead letter')} will be replayed. Go on?", abort=True, err=True)
     return True
+
+
+@asynccontextmanager
+async def _shown(progress: StreamBulkReplay) -> AsyncIterator[None]:
+    """Show on a terminal how many are replayed already."""
+
+    async def show_on(tell: Callable[[str, int], None]) -> None:
+        while True:
+            tell(f"of {count(progress.meant, 'dead letter')}", progress.replayed)
+            await asyncio.sleep(_SHOW_SECONDS)
+
+    with counting("replayed") as tell:
+        showing = asyncio.create_task(show_on(tell))
+        try:
+            yield
+        finally:
+            showing.cancel()
 
 
 async def _groups(redis: RedisConnection, chosen: Target, queue: str, group: str | None) -> list[str]:
