@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from reprieve.ports.reader import Reader
     from reprieve.ports.reviews import ReviewReader
     from reprieve.ports.store import Store
+    from reprieve.streams.connection import RedisConnection
     from reprieve.streams.consumer import Consumer
 
 P = ParamSpec("P")
@@ -150,6 +151,18 @@ async def open_operations(url: str, *, clock: Clock | None = None) -> AsyncItera
             reader, letters, deliveries, reviews, keeper, opened, alerts=looking, sinks=lambda: _sinks(None), clock=here,
             may_override=_may_override(),
         )  # fmt: skip
+
+
+@asynccontextmanager
+async def open_redis(url: str) -> AsyncIterator[RedisConnection]:
+    """A connection to the Redis of a URL, for operators; it connects when it is first used."""
+    from reprieve.streams.operator_errors import connect_redis  # noqa: PLC0415 - an extra
+
+    redis = connect_redis(url)
+    try:
+        yield redis
+    finally:
+        await redis.close()
 
 
 def _may_override() -> MayOverride:

@@ -5,6 +5,9 @@ import inspect
 
 import pytest
 
+from reprieve.app.redaction import forget_secrets
+from support.failed_messages import close_groups
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
@@ -12,5 +15,19 @@ def pytest_pyfunc_call(pyfuncitem):
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
+
+    async def run():
+        try:
+            await pyfuncitem.obj(**arguments)
+        finally:
+            await close_groups()
+
+    asyncio.run(run())
     return True
+
+
+@pytest.fixture(autouse=True)
+def _forget_passwords():
+    """A password that a URL had is a secret of one test."""
+    yield
+    forget_secrets("redis")

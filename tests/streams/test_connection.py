@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
+from redis._parsers.base import BaseParser
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from reprieve.errors import UsageError
-from reprieve.streams.connection import BlockingRedisConnection, RedisConnection, parse_address
+from reprieve.streams.connection import BlockingRedisConnection, RedisConnection, is_unavailable, parse_address
 from reprieve.streams.keys import build_keys, require_one_slot, slot_of
 from reprieve.streams.scripts import COMPARE_AND_SET
 
@@ -136,3 +137,31 @@ def test_slots_are_computed_as_a_cluster_does():
 def test_names_that_cannot_be_a_queue_or_group_are_refused(queue, group):
     with pytest.raises(UsageError):
         build_keys(queue, group)
+
+
+async def test_a_server_that_became_a_replica_is_recognized(redis_server):
+    connection = RedisConnection(parse_address(redis_server.url))
+    await connection.call("REPLICAOF", "127.0.0.1", 1)
+    try:
+        with pytest.raises(ResponseError) as told:
+            await connection.call("SET", "a", 1)
+        assert is_unavailable(told.value)
+    finally:
+        redis_server.call("REPLICAOF", "NO", "ONE")
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "READONLY You can't",
+        "CLUSTERDOWN The cluster",
+        "MASTERDOWN Link",
+        "TRYAGAIN Multiple",
+        "OOM command",
+        "MISCONF x",
+    ],
+)
+def test_replies_of_a_server_that_cannot_serve_now_are_recognized(reply):
+    assert is_unavailable(BaseParser.parse_error(reply))
+    assert not is_unavailable(BaseParser.parse_error("WRONGTYPE Operation"))

@@ -195,6 +195,7 @@ class Settings(BaseSettings):
         """What is said at the call, then the environment, then the file."""
         _ = dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls)
+        file.init_kwargs.pop("streams", None)  # read by the commands for streams
         if settings_cls.model_config.get("title") == _FOLDER:
             file.init_kwargs.pop("critic", None)  # read from the base of each change
             refused = sorted(NOT_FROM_FOLDER & set(file.init_kwargs))

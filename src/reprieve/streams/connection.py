@@ -28,8 +28,18 @@ try:
     import redis.connection as sync_redis
     from redis.asyncio.retry import Retry as AsyncRetry
     from redis.backoff import NoBackoff
+    from redis.exceptions import (
+        AskError,
+        BusyLoadingError,
+        ClusterDownError,
+        MasterDownError,
+        OutOfMemoryError,
+        ReadOnlyError,
+        RedisError,
+        ResponseError,
+        TryAgainError,
+    )
     from redis.exceptions import ConnectionError as RedisConnectionError
-    from redis.exceptions import RedisError, ResponseError
     from redis.retry import Retry
 except ModuleNotFoundError as error:
     if str(error.name).partition(".")[0] != "redis":
@@ -46,6 +56,17 @@ COMMAND_TIMEOUT_SECONDS: Final = 5.0
 _MAX_REDIRECTS: Final = 5
 _MOVED: Final = re.compile(r"MOVED \d+ (?P<host>.*):(?P<port>\d+)$")
 _SCHEMES: Final = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+
+_UNAVAILABLE: Final = (
+    AskError,
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
+_UNAVAILABLE_WORDS: Final = frozenset({"NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED", "NOGROUP"})
 
 Argument = bytes | str | int | float
 Command = tuple[Argument, ...]
@@ -123,21 +144,8 @@ def _sentinel_part(tail: str) -> tuple[str, str, dict[str, Any]]:
 
 def is_unavailable(error: BaseException) -> bool:
     """Whether a reply says that this server cannot serve now: loading, failing over, a replica, out of memory."""
-    first = str(error).partition(" ")[0]
-    return first in {
-        "LOADING",
-        "READONLY",
-        "CLUSTERDOWN",
-        "MASTERDOWN",
-        "TRYAGAIN",
-        "ASK",
-        "NOREPLICAS",
-        "MISCONF",
-        "OOM",
-        "BUSY",
-        "UNBLOCKED",
-        "NOGROUP",
-    }
+    # redis-py takes the first word off the replies that it has a class for.
+    return isinstance(error, _UNAVAILABLE) or str(error).partition(" ")[0] in _UNAVAILABLE_WORDS
 
 
 class RedisConnection:

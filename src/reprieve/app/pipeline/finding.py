@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 def load_pipelines(target: str) -> dict[str, Pipeline]:
     """The pipelines that `module:object` holds (one, several, or those of a whole module), by their names."""
-    module_name, _, path = target.partition(":")
-    if not module_name:
-        raise UsageError(f"{target!r} names no module: write module:object, as in reviews:review")
-    found = _follow(_imported(module_name), module_name, path)
+    found = load_object(target, example="reviews:review")
     pipelines: dict[str, Pipeline] = {}
     for pipeline in _held(found, target):
         if pipelines.setdefault(pipeline.name, pipeline) is not pipeline:
@@ -31,6 +28,14 @@ def load_pipelines(target: str) -> dict[str, Pipeline]:
             f"{target} holds no pipeline: it is {kind}; name a reprieve.Pipeline, a list of them, or their module"
         )
     return pipelines
+
+
+def load_object(target: str, *, example: str) -> object:
+    """Import what `module:object` names, or the module; the current folder can be imported from."""
+    module_name, _, path = target.partition(":")
+    if not module_name:
+        raise UsageError(f"{target!r} names no module: write module:object, as in {example}")
+    return _follow(_imported(module_name), module_name, path)
 
 
 def _imported(name: str) -> ModuleType:

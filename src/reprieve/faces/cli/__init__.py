@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "alerts": "alerts:app",
     "reviews": "reviews:app",
     "stages": "stages:app",
+    "streams": "streams:app",
     "db": "database:app",
     "analyze": "analyze:analyze",
     "classify": "classify:classify",

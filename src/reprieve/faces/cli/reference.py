@@ -67,8 +67,12 @@ The engine itself has no settings file; its commands take options and these vari
 | `REPRIEVE_TO` | where `reprieve db copy` copies to: `--to` |
 | `REPRIEVE_ALERTS`, `REPRIEVE_ALERTS_SECRET` | who is told of [alerts](alerts.md), and what webhooks among them are signed with |
 | `REPRIEVE_MAY_OVERRIDE` | who may replay past the gates of [dead letters](dead-letters.md) |
+| `REPRIEVE_STREAMS_URL` | the Redis of `reprieve streams`: `--redis-url`; it goes before `url` in `[streams]` |
+| `REPRIEVE_STREAMS_QUEUES`, `REPRIEVE_STREAMS_GROUPS` | names with commas between them; they go before `queues` and `groups` in `[streams]` |
 | `REPRIEVE_REVIEW_PARTS` | replaces parts of the review pipeline; `parts` in a settings file of the current folder is not read |
 | `REPRIEVE_DEBUG` | set, an error that nobody expected shows where it came from; that may hold secrets |
+
+The section `[streams]` of `reprieve.toml` is for `reprieve streams`: [dead letters of streams](stream-dead-letters.md).
 """
 
 
