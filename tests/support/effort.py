@@ -26,7 +26,7 @@ FAST = (
 the rules of the repository."""
 SLOW = (
     "tests/house/test_distributions", "tests/adapters/store/test_model", "tests/app/test_blocking", "tests/app/test_items",
-    "tests/app/test_operations", "tests/app/test_supervisor",
+    "tests/app/test_operations",
 )  # fmt: skip
 """Tests below FAST that start servers or processes, or take long."""
 
