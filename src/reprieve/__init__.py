@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from reprieve.core.lifecycle import JobStatus
     from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
     from reprieve.core.redact import RedactionReport
+    from reprieve.core.timeouts import OperationTimeout, TimeoutAction
     from reprieve.core.url_signature import url_signature
     from reprieve.errors import (
         IllegalTransitionError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         JobTimeoutError,
         Misfit,
         NeedsReview,
+        OperationTimeoutError,
         PayloadError,
         Permanent,
         ProfileError,
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
         Verdict,
     )
     from reprieve.ports.sending import Message
+    from reprieve.timeouts import timeout_for
     from reprieve.wiring import connect
 
 _HOMES = {
@@ -83,7 +86,9 @@ _HOMES = {
     "core.policy": "Cause Judge ParkState Parking Policy Profile",
     "core.redact": "RedactionReport",
     "core.url_signature": "url_signature",
-    "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview PayloadError Permanent ProfileError RefusedError ReprieveError ResultError Retryable SchemaError StoreAddressError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError Unusable UsageError Verdict",
+    "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview OperationTimeoutError PayloadError Permanent ProfileError RefusedError ReprieveError ResultError Retryable SchemaError StoreAddressError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError Unusable UsageError Verdict",
+    "core.timeouts": "OperationTimeout TimeoutAction",
+    "timeouts": "timeout_for",
     "core.analysis": "AnalysisStatus",
     "core.lifecycle": "JobStatus",
     "ports.sending": "Message",
@@ -123,6 +128,8 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Misfit",
     "NeedsReview",
     "NestedRetryWarning",
+    "OperationTimeout",
+    "OperationTimeoutError",
     "Park",
     "ParkState",
     "Parking",
@@ -150,6 +157,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "StoreUnavailableError",
     "Submission",
     "SubmitError",
+    "TimeoutAction",
     "UnknownNameError",
     "Unusable",
     "UsageError",
@@ -176,6 +184,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "retry",
     "rule",
     "should_move_to_dlq",
+    "timeout_for",
     "url_signature",
 ]
 
