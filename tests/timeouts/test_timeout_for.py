@@ -190,6 +190,28 @@ def test_a_cancellation_from_outside_is_no_expiry_and_stops_nothing(raised):
     assert stopped == []
 
 
+def test_cleaning_up_that_fails_after_an_expiry_and_a_cancellation_is_raised_as_it_was():
+    """Who cancels waits for the task to end, and asyncio would raise the exception of cleaning up, too."""
+
+    async def work():
+        async with timeout_for("redis_command"):
+            try:
+                await hang()
+            finally:
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(3)
+                raise ConnectionResetError(104, "reset")
+
+    async def main():
+        task = asyncio.create_task(work())
+        await asyncio.sleep(6)
+        task.cancel()
+        with pytest.raises(ConnectionResetError):
+            await task
+
+    run_jumping(main())
+
+
 def test_a_cancellation_from_outside_at_the_moment_of_an_expiry_is_a_cancellation():
     async def main():
         task = asyncio.create_task(work())
@@ -246,6 +268,26 @@ def test_a_stop_that_fails_is_told_without_its_secrets():
     assert "ghp_" not in str(error)
     assert isinstance(error.__cause__, ConnectionRefusedError)
     assert reprieve.classify(error).severity == "permanent"
+
+
+def test_a_stop_that_is_given_up_is_cancelled():
+    cancelled = []
+
+    async def stop():
+        try:
+            await hang()
+        except asyncio.CancelledError:
+            cancelled.append(1)
+            raise
+
+    async def main():
+        with pytest.raises(OperationTimeoutError):
+            async with timeout_for("redis_command", stop=stop):
+                await hang()
+        await asyncio.sleep(0)
+        return list(cancelled)
+
+    assert run_jumping(main()) == [1]
 
 
 @pytest.mark.parametrize("stubborn", [False, True])

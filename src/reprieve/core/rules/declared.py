@@ -46,7 +46,6 @@ def of_operation_timeout(exc: OperationTimeoutError) -> Finding:
         rule=f"timeout.{exc.operation}",
         field="action",
         value=exc.action,
-        declared=True,
         retryable=exc.retryable,
         outcome_unknown=True,
     )
