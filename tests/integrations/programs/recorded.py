@@ -1,0 +1,42 @@
+"""What the tasks of the workers under test do, and where they write it down."""
+
+import json
+import os
+import signal
+import time
+
+import redis
+
+URL = os.environ["REDIS_URL"]
+CLIENT = redis.Redis.from_url(URL)
+
+
+def write(event, key):
+    """Write down an event of a task, with the moment."""
+    CLIENT.rpush("events", json.dumps({"event": event, "key": key, "at": time.time()}))
+
+
+def act(kind, key):
+    """Fail in the way that is asked for."""
+    write("start", key)
+    match kind:
+        case "ok":
+            write("done", key)
+        case "transient":
+            raise ConnectionResetError(104, "the upstream hung up")
+        case "once":
+            if CLIENT.incr(f"runs:{key}") == 1:
+                raise ConnectionResetError(104, "the upstream hung up")
+            write("done", key)
+        case "permanent":
+            raise ValueError("password=hunter2-correct-horse is no amount")
+        case "poison":
+            CLIENT.lpush("killed", os.getpid())
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "slow":
+            time.sleep(0.3)
+            write("done", key)
+        case "fixed":
+            if not CLIENT.get("fixed"):
+                raise ValueError("the data is wrong")
+            write("done", key)
