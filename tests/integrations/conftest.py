@@ -21,15 +21,15 @@ PATIENCE_SECONDS = 60.0
 class Host:
     """A worker process, its broker, and what its tasks have written down."""
 
-    def __init__(self, server, command, log, *, restarts):
+    def __init__(self, server, command, log, *, restarts, environment):
         self.server, self.command, self.log = server, command, log
-        self.restarts = restarts
+        self.restarts, self.own = restarts, environment
         self.process = None
 
     @property
     def environment(self):
         path = os.pathsep.join([str(PROGRAMS), os.environ.get("PYTHONPATH", "")])
-        return {**os.environ, "REDIS_URL": self.server.url, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore"}
+        return {**os.environ, "REDIS_URL": self.server.url, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore", **self.own}
 
     def start(self):
         with self.log.open("ab") as log:
@@ -94,8 +94,10 @@ def start_host(broker, tmp_path_factory):
     """Start a worker on that Valkey; it ends with the module's tests."""
     started = []
 
-    def start(*command, restarts=False):
-        host = Host(broker, command, tmp_path_factory.mktemp("host") / "log", restarts=restarts)
+    def start(*command, restarts=False, environment=None):
+        host = Host(
+            broker, command, tmp_path_factory.mktemp("host") / "log", restarts=restarts, environment=environment or {}
+        )
         host.start()
         started.append(host)
         return host

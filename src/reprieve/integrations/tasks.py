@@ -9,6 +9,7 @@ what is left is the number of workers that died with it, and a task that kills i
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import threading
@@ -135,6 +136,23 @@ class TaskPolicy:
         _log(task, found)
         return found
 
+    def decide_deliveries(self, task: HostTask, *, profile: ProfileLike | None = None) -> TaskFailure | None:
+        """Decide about a message of a host that counts deliveries only; None where it runs.
+
+        A message that came more often than any policy allows attempts was not ended by a handler that failed, since
+        that would have been decided on: its workers died.
+        """
+        chosen, now = self._chosen(profile), time()
+        allowed = max(each.max_attempts for each in (chosen.policy, *chosen.policies.values()))
+        if task.attempt <= allowed:
+            return None
+        deliveries = f"this message was delivered {task.attempt} times, and no worker ended it"
+        failure = classify(Retryable(deliveries, error_class=ErrorClass.WORKER_LOST), stage=task.name, now=now)
+        decision = decide(failure, History(attempts=task.attempt, started=now), chosen, now=now, draw=0.0)
+        found = TaskFailure(failure=failure, decision=decision, origin=Cause.CRASH, attempts=task.attempt - 1)
+        _log(task, found)
+        return found
+
     def decide_unreadable(self, exc: BaseException, task: HostTask) -> TaskFailure:
         """Decide about a message that could not be made into a call: it is dead-lettered, whatever was raised."""
         now = time()
@@ -147,11 +165,9 @@ class TaskPolicy:
         _log(task, found)
         return found
 
-    def dead_letter_command(self, task: HostTask, found: TaskFailure) -> Command:
-        """The XADD of a dead letter."""
-        import json  # noqa: PLC0415 - only for tasks that are given up
-
-        decision, now = found.decision, time()
+    def dead_letter_fields(self, task: HostTask, found: TaskFailure) -> dict[str, str]:
+        """The three fields of a dead letter, by name."""
+        decision = found.decision
         history = MessageHistory(
             handler=found.attempts if found.origin is Cause.HANDLER else 0,
             crash=found.attempts if found.origin is Cause.CRASH else 0,
@@ -161,7 +177,7 @@ class TaskPolicy:
         )
         context = build_error_context(
             found.failure,
-            at=now,
+            at=time(),
             service=self.service,
             attempts=found.attempts,
             reason=decision.reason,
@@ -182,17 +198,17 @@ class TaskPolicy:
         }
         pairs = {"integration": task.integration.encode(), **task.fields}
         flat = [part for name, value in pairs.items() for part in (name.encode(), value)]
-        return (
-            "XADD",
-            dead_letter_stream(task.queue),
-            "*",
-            ORIGINAL_MESSAGE,
-            encode_fields(flat),
-            ERROR_CONTEXT,
-            json.dumps(context),
-            ORIGIN,
-            json.dumps(origin),
-        )
+        return {
+            ORIGINAL_MESSAGE: encode_fields(flat),
+            ERROR_CONTEXT: json.dumps(context),
+            ORIGIN: json.dumps(origin),
+        }
+
+    def dead_letter_command(self, task: HostTask, found: TaskFailure) -> Command:
+        """The XADD of a dead letter."""
+        fields = self.dead_letter_fields(task, found)
+        flat = [part for pair in fields.items() for part in pair]
+        return ("XADD", dead_letter_stream(task.queue), "*", *flat)
 
     def _chosen(self, profile: ProfileLike | None) -> Profile:
         return self.profile if profile is None else resolve(profile)
