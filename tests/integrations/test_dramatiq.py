@@ -1,4 +1,4 @@
-"""Dramatiq with a real worker: retried when the profile says, dead-lettered once, replayed through the broker."""
+"""Dramatiq with a real worker: retried when the profile says, dead-lettered once, replayed by the broker."""
 
 import itertools
 import json
@@ -25,7 +25,8 @@ def send(host, *kinds_and_keys):
 
 
 def message_of(letter):
-    fields = {letter.original[at].decode(): letter.original[at + 1] for at in range(0, len(letter.original), 2)}
+    flat = letter.original
+    fields = {flat[at].decode(): flat[at + 1] for at in range(0, len(flat), 2)}
     return json.loads(fields["message"]) if "message" in fields else fields
 
 
@@ -88,7 +89,8 @@ def test_a_message_that_cannot_be_decoded_is_dead_lettered_and_the_next_one_is_h
     host.python("import dramatiq_shop; dramatiq_shop.broker.do_enqueue('default', 'id-1', b'{ no json')")
     send(host, "ok", "next")
     host.wait(lambda: host.events("next", "done"))
-    (letter,) = host.wait(lambda: [each for each in host.dead_letters("default") if "unreadable" in message_of(each)])
+    letters = host.wait(lambda: host.dead_letters("default"))
+    (letter,) = [each for each in letters if "unreadable" in message_of(each)]
     assert message_of(letter)["unreadable"] == b"{ no json"
     assert host.server.call("HGET", "dramatiq:default.msgs", "id-1") is None
 
@@ -96,7 +98,8 @@ def test_a_message_that_cannot_be_decoded_is_dead_lettered_and_the_next_one_is_h
 def test_a_dead_letter_is_replayed_once_through_the_broker_and_its_history_is_kept(host):
     send(host, "fixed", "again")
     (letter,) = host.wait(lambda: letters_of(host, "again"))
-    replay = f"import dramatiq_shop; print(dramatiq_shop.broker.failures.replay('default', {letter.dead_letter_id!r}))"
+    call = f"dramatiq_shop.broker.failures.replay('default', {letter.dead_letter_id!r})"
+    replay = f"import dramatiq_shop; print({call})"
     assert host.python(replay) == message_of(letter)["message_id"]
     (second,) = host.wait(lambda: [each for each in letters_of(host, "again") if each.replays])
     assert (second.replays, second.history["replayed_from"], second.attempts) == (1, letter.dead_letter_id, 1)

@@ -1,4 +1,4 @@
-"""Messages of a queue of SQS's shape, handled by a real worker process: retried, dead-lettered and replayed."""
+"""Messages of a queue of SQS's shape and a real worker: retried, dead-lettered and replayed."""
 
 import asyncio
 import itertools
@@ -24,7 +24,11 @@ def sqs():
 @pytest.fixture(scope="module")
 def queue(sqs):
     client = boto3.client(
-        "sqs", endpoint_url=sqs.endpoint, region_name="eu-central-1", aws_access_key_id="x", aws_secret_access_key="x"
+        "sqs",
+        endpoint_url=sqs.endpoint,
+        region_name="eu-central-1",
+        aws_access_key_id="x",
+        aws_secret_access_key="x",
     )
     return SqsQueue(client, sqs.url("orders"), dead_letter_url=sqs.url("orders-dlq"))
 
@@ -46,7 +50,7 @@ def context_of(letter):
     return json.loads(letter["attributes"]["error_context"]["StringValue"])
 
 
-def test_a_transient_failure_is_hidden_for_its_delays_and_dead_lettered_when_the_budget_is_spent(host, sqs, queue):
+def test_a_transient_failure_is_hidden_for_its_delays_and_dead_lettered_when_spent(host, sqs, queue):
     send(queue, "transient", "spent")
     (letter,) = host.wait(lambda: letters_of(sqs, "spent"))
     gaps = [later - earlier for earlier, later in itertools.pairwise(host.events("spent", "start"))]

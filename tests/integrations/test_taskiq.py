@@ -1,4 +1,4 @@
-"""Taskiq with a real worker: retried when the profile says, dead-lettered once, replayed through the broker."""
+"""Taskiq with a real worker: retried when the profile says, dead-lettered once, replayed by the broker."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ def send(host, *kinds_and_keys):
 
 
 def wait_with_traffic(host, what):
-    """Wait while tasks come in: without new ones, Taskiq's broker does not look for those of a dead worker."""
+    """Wait while tasks come in: else Taskiq's broker does not look for those of a dead worker."""
     last = 0.0
 
     def seen():
@@ -51,7 +51,8 @@ def wait_with_traffic(host, what):
 
 
 def message_of(letter):
-    fields = {letter.original[at].decode(): letter.original[at + 1] for at in range(0, len(letter.original), 2)}
+    flat = letter.original
+    fields = {flat[at].decode(): flat[at + 1] for at in range(0, len(flat), 2)}
     return json.loads(fields["message"]) if "message" in fields else fields
 
 
@@ -101,9 +102,12 @@ def test_a_task_that_kills_its_workers_is_dead_lettered_and_its_neighbours_are_n
 @pytest.mark.parametrize("data", ["{ no json", '{"order": 7}'])
 def test_a_message_that_cannot_be_read_is_dead_lettered_and_acknowledged(host, data):
     host.server.call("XADD", "taskiq", "*", "data", data)
-    (letter,) = host.wait(
-        lambda: [each for each in host.dead_letters("taskiq") if message_of(each).get("unreadable") == data.encode()]
-    )
+
+    def found():
+        letters = host.dead_letters("taskiq")
+        return [each for each in letters if message_of(each).get("unreadable") == data.encode()]
+
+    (letter,) = host.wait(found)
     assert (letter.error_class, letter.attempts) == ("SCHEMA_INVALID", 0)
     host.wait(lambda: host.server.call("XPENDING", "taskiq", "taskiq")[0] == 0)
 

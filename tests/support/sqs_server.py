@@ -1,4 +1,4 @@
-"""A server of SQS's shape on a loopback port: visibility, counts of deliveries, and faults by the action's name."""
+"""A server of SQS's shape on a loopback port: visibility, counts of deliveries, faults by action."""
 
 import itertools
 import json
@@ -65,7 +65,12 @@ class SqsServer:
             return 200, getattr(self, ACTIONS[action])(queue, body)
 
     def send(self, queue, body):
-        message = {"id": f"m-{next(self._ids)}", "body": body["MessageBody"], "count": 0, "visible": time.time()}
+        message = {
+            "id": f"m-{next(self._ids)}",
+            "body": body["MessageBody"],
+            "count": 0,
+            "visible": time.time(),
+        }
         queue.append(message | {"attributes": body.get("MessageAttributes", {}), "receipt": ""})
         return {"MessageId": message["id"]}
 
@@ -78,7 +83,12 @@ class SqsServer:
         counts = [{"ApproximateReceiveCount": str(each["count"])} for each in due]
         return {
             "Messages": [
-                {"MessageId": each["id"], "ReceiptHandle": each["receipt"], "Body": each["body"], "Attributes": count}
+                {
+                    "MessageId": each["id"],
+                    "ReceiptHandle": each["receipt"],
+                    "Body": each["body"],
+                    "Attributes": count,
+                }
                 for each, count in zip(due, counts, strict=True)
             ]
         }

@@ -1,4 +1,4 @@
-"""Celery: tasks retried as a profile decides, dead-lettered with evidence, and replayed through Celery's own send.
+"""Celery: tasks retried as a profile decides, dead-lettered with evidence, and replayed by Celery's own send.
 
 app = Celery("shop", broker="redis://localhost/0")
 failures = install(app, dead_letters="redis://localhost/0", service="shop")
@@ -55,14 +55,15 @@ _ENDED_BY_CELERY: Final = (Ignore, Reject, Retry)
 def install(
     app: celery.Celery, *, dead_letters: str, profile: ProfileLike = DEFAULT_PROFILE, service: str = ""
 ) -> CeleryFailures:
-    """Let a profile decide about the failures of an application's tasks; call it before the first task is declared.
+    """Let a profile decide about the failures of an application's tasks, from before the first is declared.
 
-    `dead_letters` is the address of a Redis. A task has its own profile with `@app.task(profile="...")`, and is
-    repeated after conflicts with `idempotent=True`.
+    `dead_letters` is the address of a Redis. A task has its own profile with `@app.task(profile="...")`, and
+    is repeated after conflicts with `idempotent=True`.
     """
     if "Task" in app.__dict__:
         raise UsageError("install comes before the first task of the application is declared")
-    failures = CeleryFailures(app, TaskRecorder(dead_letters, build_policy(profile, service or app.main or "")))
+    policy = build_policy(profile, service or app.main or "")
+    failures = CeleryFailures(app, TaskRecorder(dead_letters, policy))
     app.task_cls = ReprieveTask
     app.conf.worker_consumer = f"{__name__}:ReprieveConsumer"
     app.reprieve_failures = failures
@@ -93,10 +94,10 @@ class CeleryFailures:
                 self._forget(task)
 
     def replay(self, queue: str, dead_letter_id: str) -> str | None:
-        """Send a dead letter's task again through Celery, and remove the dead letter; None where another replay has it.
+        """Send a dead letter's task again through Celery, and remove the dead letter.
 
-        The task keeps its id, and has its whole budget again. A crash in between leaves the dead letter, and the task
-        can be sent twice.
+        Returns the task's id, or None where another replay has it. The task has its whole budget again. A crash
+        in between leaves the dead letter, and the task can be sent twice.
         """
         letter = self.recorder.begin_replay(queue, dead_letter_id)
         if letter is None:
@@ -158,17 +159,20 @@ class CeleryFailures:
     def _decide(self, task: ReprieveTask, exc: Exception) -> None:
         """Raise Celery's Retry, or write the dead letter and return."""
         host = self.host_task(task)
-        found = self.recorder.policy.decide_failure(exc, host, profile=task.profile, idempotent=bool(task.idempotent))
+        policy, idempotent = self.recorder.policy, bool(task.idempotent)
+        found = policy.decide_failure(exc, host, profile=task.profile, idempotent=idempotent)
         if found.delay is not None:
             self._retry(task, host, exc, found.delay)
         try:
             self.recorder.dead_letter(host, found)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with Redis, the task must not be lost
             LOG.critical("%s: its dead letter cannot be written: %s", host, type(error).__name__)
+            if task.request.is_eager:
+                return  # an eager retry does not wait: it would never end
             self._retry(task, host, exc, RETRY_WITHOUT_REDIS_SECONDS)
 
     def _retry(self, task: ReprieveTask, host: HostTask, exc: Exception, delay: float) -> None:
-        # A countdown waits in a worker's memory, unacknowledged: beyond the visibility timeout it would come twice.
+        # A countdown waits in a worker's memory, unacknowledged: after the visibility timeout it comes twice.
         options: Mapping[str, Any] = self.app.conf.broker_transport_options or {}
         longest = float(options.get("visibility_timeout", _DEFAULT_VISIBILITY_SECONDS)) / 2
         headers = dict(task.request.headers or {}) | {_STARTED: host.started or time()}
@@ -204,9 +208,12 @@ class CeleryFailures:
         if "task" not in fields:
             raise UsageError(NOT_REPLAYABLE)
         content_type = fields["content_type"].decode()
-        args, kwargs = _loads(fields["body"], content_type, fields["content_encoding"].decode(), accept={content_type})
+        encoding = fields["content_encoding"].decode()
+        args, kwargs = _loads(fields["body"], content_type, encoding, accept={content_type})
         exchange, routing_key = fields["exchange"].decode(), fields["routing_key"].decode()
-        where = {"exchange": exchange, "routing_key": routing_key} if exchange else {"queue": routing_key or None}
+        where: dict[str, Any] = {"queue": routing_key or None}
+        if exchange:
+            where = {"exchange": exchange, "routing_key": routing_key}
         sent = self.app.send_task(
             fields["task"].decode(),
             args=args,

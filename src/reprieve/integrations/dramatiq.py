@@ -1,4 +1,4 @@
-"""Dramatiq: messages retried as a profile decides, dead-lettered with evidence, and replayed through the broker.
+"""Dramatiq: messages retried as a profile decides, dead-lettered with evidence, and replayed by the broker.
 
     broker = ReprieveRedisBroker(url="redis://localhost/0", service="shop")
     dramatiq.set_broker(broker)
@@ -8,7 +8,8 @@
 
     broker.failures.replay("default", "1795030522774-0")
 
-`install(broker, dead_letters=...)` does the same for another broker, but for messages that Dramatiq cannot decode.
+`install(broker, dead_letters=...)` does the same for another broker, but for messages that Dramatiq cannot
+decode.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ try:
     from dramatiq import Message
     from dramatiq.brokers.redis import RedisBroker
     from dramatiq.errors import DecodeError, Retry
-    from dramatiq.middleware import Middleware, Retries, Shutdown, SkipMessage, TimeLimitExceeded, default_middleware
+    from dramatiq.middleware import (
+        Middleware,
+        Retries,
+        Shutdown,
+        SkipMessage,
+        TimeLimitExceeded,
+        default_middleware,
+    )
 except ModuleNotFoundError as error:
     if str(error.name).partition(".")[0] not in {"dramatiq", "redis"}:
         raise
@@ -65,8 +73,8 @@ def install(
 ) -> ReprieveMiddleware:
     """Let a profile decide about the failures of a broker's messages, in place of Dramatiq's Retries.
 
-    `dead_letters` is the address of a Redis. An actor has its own profile with `@actor(profile="...")`, and is repeated
-    after conflicts with `idempotent=True`.
+    `dead_letters` is the address of a Redis. An actor has its own profile with `@actor(profile="...")`, and is
+    repeated after conflicts with `idempotent=True`.
     """
     broker.middleware = [each for each in broker.middleware if not isinstance(each, Retries)]
     failures = ReprieveMiddleware(broker, TaskRecorder(dead_letters, build_policy(profile, service)))
@@ -156,10 +164,10 @@ class ReprieveMiddleware(Middleware):
         self.recorder.dead_letter(task, self.recorder.policy.decide_unreadable(exc, task))
 
     def replay(self, queue: str, dead_letter_id: str) -> str | None:
-        """Enqueue a dead letter's message again, and remove the dead letter; None where another replay has it.
+        """Enqueue a dead letter's message again, and remove the dead letter.
 
-        The message keeps its id, and has its whole budget again. A crash in between leaves the dead letter, and the
-        message can be enqueued twice.
+        Returns the message's id, or None where another replay has it. The message has its whole budget again. A
+        crash in between leaves the dead letter, and the message can be enqueued twice.
         """
         letter = self.recorder.begin_replay(queue, dead_letter_id)
         if letter is None:
@@ -245,7 +253,7 @@ def _replayed(letter: StreamDeadLetter, queue: str) -> Any:  # noqa: ANN401 - Dr
 
 
 def _as_failure(exc: BaseException) -> Exception:
-    """What raised in an actor, as a failure that can be judged: Dramatiq interrupts with exceptions of another kind."""
+    """The exception of an actor as one that can be classified: Dramatiq's interrupts are not."""
     if isinstance(exc, Exception):
         return exc
     if isinstance(exc, TimeLimitExceeded):
@@ -289,7 +297,7 @@ class _Room:
 
 
 class ReprieveRedisBroker(RedisBroker):
-    """Dramatiq's broker on Redis with Reprieve's middleware, which also keeps messages that cannot be decoded."""
+    """Dramatiq's broker on Redis with Reprieve's middleware. It keeps messages that cannot be decoded."""
 
     def __init__(
         self,
@@ -306,12 +314,12 @@ class ReprieveRedisBroker(RedisBroker):
         self.failures = install(self, dead_letters=dead_letters or url, profile=profile, service=service)
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Any:  # noqa: ANN401 - Dramatiq's consumer
-        """Consume a queue. An idle consumer looks again soon, as a retry passes through two queues one after the other."""
+        """Consume a queue. An idle consumer looks again soon: a retry passes through two queues."""
         return super().consume(queue_name, prefetch, min(timeout, MAX_POLL_MILLISECONDS))
 
     @property
     def consumer_class(self) -> Any:  # noqa: ANN401 - a class that is made of Dramatiq's own
-        """Dramatiq's consumer, which raises on such a message, and restarts for ever."""
+        """Dramatiq's consumer, which raises on such a message, restarts and meets it again."""
         return _consumer_class(super().consumer_class)
 
 

@@ -4,9 +4,9 @@
         order = item.parse(Order)
         await charge(order)
 
-`message` is a `QueueMessage`: `reprieve.integrations.sqs` has one for Amazon SQS, and writing another takes three
-methods. A failure of the block is decided on and does not leave it. A cancellation does: the queue delivers the message
-again by itself.
+`message` is a `QueueMessage`: `reprieve.integrations.sqs` has one for Amazon SQS, and writing another takes
+three methods. A failure of the block is decided on and does not leave it. A cancellation does: the queue
+delivers the message again by itself.
 """
 
 from __future__ import annotations
@@ -63,19 +63,26 @@ class QueueMessage(Protocol):
         ...
 
     async def dead_letter(self, fields: Mapping[str, str]) -> None:
-        """Keep it as a dead letter, then remove it. The fields are `original_message`, `error_context` and `origin`."""
+        """Keep it as a dead letter, then remove it.
+
+        The fields are `original_message`, `error_context` and `origin`.
+        """
         ...
 
 
 def handle(
-    message: QueueMessage, *, profile: ProfileLike = DEFAULT_PROFILE, service: str = "", idempotent: bool = False
+    message: QueueMessage,
+    *,
+    profile: ProfileLike = DEFAULT_PROFILE,
+    service: str = "",
+    idempotent: bool = False,
 ) -> Handling:
     """Handle a message in an `async with` block; `idempotent` says that doing it twice is harmless."""
     return Handling(message, build_policy(profile, service), idempotent=idempotent)
 
 
 class Handling:
-    """The handling of one delivery; `decision` says what was done about a failure."""
+    """The handling of one delivery."""
 
     def __init__(self, message: QueueMessage, policy: TaskPolicy, *, idempotent: bool) -> None:
         self.message = message
@@ -110,7 +117,11 @@ class Handling:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
     ) -> bool:
         """End, retry or dead-letter the message. What the queue itself raises then leaves the block."""
         if isinstance(error, _PoisonError) and self._poison is not None:

@@ -8,8 +8,8 @@
 
     await queue.replay()
 
-SQS counts deliveries, and nothing else: a crash takes an attempt like a failure does. A dead letter has the body of its
-message, so that SQS can move it back itself; its attributes say why it is there.
+SQS counts deliveries, and nothing else: a crash takes an attempt like a failure does. A dead letter has the
+body of its message, so that SQS can move it back itself; its attributes say why it is there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SqsQueue:
         return self.url.rpartition("/")[2]
 
     async def receive(self, *, limit: int = _MAX_BATCH, wait_seconds: int = 20) -> list[SqsMessage]:
-        """Wait for messages. Each has to end within the queue's visibility timeout, or it is delivered again."""
+        """Wait for messages. One that does not end within the visibility timeout is delivered again."""
         found = await self.call(
             self.client.receive_message,
             QueueUrl=self.url,
@@ -135,7 +135,7 @@ class SqsMessage:
         )
 
     async def dead_letter(self, fields: Mapping[str, str]) -> None:
-        """Send it to the queue of dead letters, then delete it. A crash in between can leave a second dead letter."""
+        """Send it to the queue of dead letters, then delete it. A crash in between can leave two dead letters."""
         attributes = {name: fields[name] for name in (ERROR_CONTEXT, ORIGIN)}
         await self._queue.send(self._queue.dead_letter_url, self._received, attributes=attributes)
         await self.complete()

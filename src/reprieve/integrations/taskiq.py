@@ -51,6 +51,7 @@ POLL_SECONDS: Final = 0.2
 """How often a worker looks for retries that are due."""
 SEND_LEASE_MILLISECONDS: Final = 30_000
 """A worker that took a retry to send it and died leaves it to others after so long."""
+MAX_SENT: Final = 100
 ALONE_WAIT_SECONDS: Final = 60.0
 """How long a suspect waits for other tasks of its process to end."""
 _ATTEMPT, _STARTED = "reprieve_attempt", "reprieve_started"
@@ -63,11 +64,11 @@ def _script(name: str, text: str) -> Script:
 
 
 _NOW: Final = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "
-# KEYS: waiting  ARGV: message delay_ms. A delay is counted from the next millisecond, so that it is never early.
+# KEYS: waiting  ARGV: message delay_ms. A delay counts from the next millisecond, so that it is never early.
 _SCHEDULE: Final = _script(
     "schedule", _NOW + "redis.call('ZADD', KEYS[1], now + 1 + tonumber(ARGV[2]), ARGV[1]) return now"
 )
-# KEYS: waiting  ARGV: lease_ms limit -> messages that are due, which come again after the lease unless they are removed
+# KEYS: waiting  ARGV: lease_ms limit -> messages that are due. They come again after the lease unless removed.
 _TAKE_DUE: Final = _script(
     "take_due",
     _NOW + "local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2]) "
@@ -78,8 +79,8 @@ _TAKE_DUE: Final = _script(
 class ReprieveMiddleware(TaskiqMiddleware):
     """Counts starts, decides about failures, sends retries when they are due, and writes dead letters.
 
-    `url` is the address of a Redis. A task has its own profile with `@broker.task(profile="...")`, and is repeated
-    after conflicts with `idempotent=True`.
+    `url` is the address of a Redis. A task has its own profile with `@broker.task(profile="...")`, and is
+    repeated after conflicts with `idempotent=True`.
     """
 
     def __init__(self, url: str, *, profile: ProfileLike = DEFAULT_PROFILE, service: str = "") -> None:
@@ -180,7 +181,12 @@ class ReprieveMiddleware(TaskiqMiddleware):
         except TimeoutError:
             LOG.warning("tasks of this process run for long: a suspect runs beside them")
 
-    async def on_error(self, message: TaskiqMessage, result: TaskiqResult[Any], exception: BaseException) -> None:
+    async def on_error(
+        self,
+        message: TaskiqMessage,
+        result: TaskiqResult[Any],
+        exception: BaseException,
+    ) -> None:
         """Decide about a failure; Taskiq acknowledges the message afterwards."""
         if isinstance(exception, NoResultError):
             return
@@ -229,21 +235,26 @@ class ReprieveMiddleware(TaskiqMiddleware):
 
     async def _send_due(self) -> None:
         """Send what is due, for as long as the worker runs."""
+        connection, waiting, formatter = self.recorder.connection, self._waiting(), self.broker.formatter
         while True:
             try:
-                due = await self.recorder.connection.run(_TAKE_DUE, [self._waiting()], SEND_LEASE_MILLISECONDS, 100)
+                due = await connection.run(_TAKE_DUE, [waiting], SEND_LEASE_MILLISECONDS, MAX_SENT)
                 for member in due:
-                    await self.broker.kick(self.broker.formatter.dumps(self.broker.formatter.loads(member)))
-                    await self.recorder.connection.call("ZREM", self._waiting(), member)
+                    await self.broker.kick(formatter.dumps(formatter.loads(member)))
+                    await connection.call("ZREM", waiting, member)
             except Exception as error:  # noqa: BLE001 - retries wait in Redis until it can be reached
                 LOG.warning("retries wait: %s", type(error).__name__)
             await asyncio.sleep(POLL_SECONDS)
 
-    async def replay(self, queue: str, dead_letter_id: str) -> str | None:
-        """Send a dead letter's task again, and remove the dead letter; None where another replay has it.
+    async def dead_letter_ids(self, queue: str, *, limit: int = 1000) -> list[str]:
+        """The ids of the oldest dead letters of a queue."""
+        return await asyncio.to_thread(self._blocking.dead_letter_ids, queue, limit=limit)
 
-        The task keeps its id, and has its whole budget again. A crash in between leaves the dead letter, and the task
-        can be sent twice.
+    async def replay(self, queue: str, dead_letter_id: str) -> str | None:
+        """Send a dead letter's task again, and remove the dead letter.
+
+        Returns the task's id, or None where another replay has it. The task has its whole budget again. A crash
+        in between leaves the dead letter, and the task can be sent twice.
         """
         letter = await asyncio.to_thread(self._blocking.begin_replay, queue, dead_letter_id)
         if letter is None:

@@ -1,10 +1,10 @@
-"""Tasks of other systems: how their failures are decided, dead-lettered in a Redis stream, and counted when workers die.
+"""Tasks of other systems: their failures are decided, dead-lettered in a stream, and counted when workers die.
 
 The dead letters of a queue are in the stream `{queue}:dlq`, with the three fields of `reprieve.streams`. Their
 `original_message` holds the fields that the host sends the task again from.
 
-A start is counted in Redis before the task runs and forgotten when it ends in any way that its process survives. So
-what is left is the number of workers that died with it, and a task that kills its workers does not run for ever.
+A start is counted in Redis before the task runs, and forgotten when it ends in any way that its process
+survives. What is left is the number of workers that died with it, which ends a task that kills its workers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LOG: Final = logging.getLogger("reprieve.integrations")
 DEFAULT_PROFILE: Final = "orchestrator"
 STARTS_KEPT_SECONDS: Final = 7 * 86_400
 """How long a start that never ended is remembered."""
-NOT_REPLAYABLE: Final = "this message could not be read, so it cannot be sent again: correct it, and send it by hand"
+NOT_REPLAYABLE: Final = "this message could not be read: correct it, and send it by hand"
 REPLAY_HOLD_SECONDS: Final = 60
 """How long one replay keeps others from the same dead letter; a crash within it delays the next one."""
 
@@ -103,7 +103,12 @@ class TaskPolicy:
     service: str = ""
 
     def decide_failure(
-        self, exc: BaseException, task: HostTask, *, profile: ProfileLike | None = None, idempotent: bool = False
+        self,
+        exc: BaseException,
+        task: HostTask,
+        *,
+        profile: ProfileLike | None = None,
+        idempotent: bool = False,
     ) -> TaskFailure:
         """Decide what becomes of a task that raised."""
         chosen, now = self._chosen(profile), time()
@@ -121,13 +126,18 @@ class TaskPolicy:
         _log(task, found)
         return found
 
-    def decide_crash(self, task: HostTask, crashes: int, *, profile: ProfileLike | None = None) -> TaskFailure | None:
-        """Decide about a task with which so many workers died while it ran alone; None where it runs again."""
+    def decide_crash(
+        self,
+        task: HostTask,
+        crashes: int,
+        *,
+        profile: ProfileLike | None = None,
+    ) -> TaskFailure | None:
+        """Decide about a task with which so many workers died; None where it runs again."""
         if crashes < 1:
             return None
         chosen, now = self._chosen(profile), time()
-        lost = Retryable(f"the worker died {crashes} times while it ran this task", error_class=ErrorClass.WORKER_LOST)
-        failure = classify(lost, stage=task.name, now=now)
+        failure = _lost(task, f"the worker died {crashes} times while it ran this task")
         history = History(attempts=crashes, started=now, cause=Cause.CRASH)
         decision = decide(failure, history, chosen, now=now, draw=0.0)
         if isinstance(decision, RetryAt):
@@ -139,26 +149,26 @@ class TaskPolicy:
     def decide_deliveries(self, task: HostTask, *, profile: ProfileLike | None = None) -> TaskFailure | None:
         """Decide about a message of a host that counts deliveries only; None where it runs.
 
-        A message that came more often than any policy allows attempts was not ended by a handler that failed, since
-        that would have been decided on: its workers died.
+        A handler that fails is decided on. So a message that came more often than any policy allows attempts
+        had workers that died.
         """
         chosen, now = self._chosen(profile), time()
         allowed = max(each.max_attempts for each in (chosen.policy, *chosen.policies.values()))
         if task.attempt <= allowed:
             return None
-        deliveries = f"this message was delivered {task.attempt} times, and no worker ended it"
-        failure = classify(Retryable(deliveries, error_class=ErrorClass.WORKER_LOST), stage=task.name, now=now)
+        failure = _lost(task, f"this message was delivered {task.attempt} times, and no worker ended it")
         decision = decide(failure, History(attempts=task.attempt, started=now), chosen, now=now, draw=0.0)
         found = TaskFailure(failure=failure, decision=decision, origin=Cause.CRASH, attempts=task.attempt - 1)
         _log(task, found)
         return found
 
     def decide_unreadable(self, exc: BaseException, task: HostTask) -> TaskFailure:
-        """Decide about a message that could not be made into a call: it is dead-lettered, whatever was raised."""
+        """Decide about a message that could not be made into a call: it is always dead-lettered."""
         now = time()
         # The message of the classification: that of the exception may quote the body.
-        unreadable = f"this message cannot be read: {classify(exc).message}"
-        failure = classify(Permanent(unreadable, error_class=ErrorClass.SCHEMA_INVALID), stage=task.name, now=now)
+        words = f"this message cannot be read: {classify(exc).message}"
+        unreadable = Permanent(words, error_class=ErrorClass.SCHEMA_INVALID)
+        failure = classify(unreadable, stage=task.name, now=now)
         history = History(attempts=1, started=now)
         decision = decide(failure, history, self.profile, now=now, draw=0.0)
         found = TaskFailure(failure=failure, decision=decision, origin=Cause.HANDLER, attempts=0)
@@ -212,6 +222,10 @@ class TaskPolicy:
 
     def _chosen(self, profile: ProfileLike | None) -> Profile:
         return self.profile if profile is None else resolve(profile)
+
+
+def _lost(task: HostTask, message: str) -> Failure:
+    return classify(Retryable(message, error_class=ErrorClass.WORKER_LOST), stage=task.name)
 
 
 def _log(task: HostTask, found: TaskFailure) -> None:
