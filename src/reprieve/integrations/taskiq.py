@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 INTEGRATION: Final = "taskiq"
 POLL_SECONDS: Final = 0.2
 """How often a worker looks for retries that are due."""
+PAUSE_WITHOUT_REDIS_SECONDS: Final = 2.0
 SEND_LEASE_MILLISECONDS: Final = 30_000
 """A worker that took a retry to send it and died leaves it to others after so long."""
 MAX_SENT: Final = 100
@@ -231,19 +232,20 @@ class ReprieveMiddleware(TaskiqMiddleware):
     async def _schedule(self, raw: bytes, task: HostTask, *, attempt: int, delay: float) -> None:
         again = self._with_labels(raw, {_ATTEMPT: attempt, _STARTED: task.started or time.time()})
         member = self.broker.formatter.dumps(again).message
-        await self.recorder.connection.run(_SCHEDULE, [self._waiting()], member, int(delay * 1000) + 1)
+        await self.recorder.run(_SCHEDULE, [self._waiting()], member, int(delay * 1000) + 1)
 
     async def _send_due(self) -> None:
         """Send what is due, for as long as the worker runs."""
-        connection, waiting, formatter = self.recorder.connection, self._waiting(), self.broker.formatter
+        recorder, waiting, formatter = self.recorder, self._waiting(), self.broker.formatter
         while True:
             try:
-                due = await connection.run(_TAKE_DUE, [waiting], SEND_LEASE_MILLISECONDS, MAX_SENT)
+                due = await recorder.run(_TAKE_DUE, [waiting], SEND_LEASE_MILLISECONDS, MAX_SENT)
                 for member in due:
                     await self.broker.kick(formatter.dumps(formatter.loads(member)))
-                    await connection.call("ZREM", waiting, member)
+                    await recorder.call("ZREM", waiting, member)
             except Exception as error:  # noqa: BLE001 - retries wait in Redis until it can be reached
-                LOG.warning("retries wait: %s", type(error).__name__)
+                LOG.warning("retries wait for Redis: %s", type(error).__name__)
+                await asyncio.sleep(PAUSE_WITHOUT_REDIS_SECONDS)
             await asyncio.sleep(POLL_SECONDS)
 
     async def dead_letter_ids(self, queue: str, *, limit: int = 1000) -> list[str]:

@@ -25,7 +25,11 @@ from reprieve.core.decide import DeadLetter, History, Park, RetryAt, decide
 from reprieve.core.failure import ErrorClass
 from reprieve.core.policy import Cause
 from reprieve.errors import Permanent, Retryable, UnknownNameError, UsageError
-from reprieve.streams.connection import BlockingRedisConnection, RedisConnection, parse_address
+from reprieve.streams.connection import (
+    BlockingRedisConnection,
+    RedisConnection,
+    parse_address,
+)
 from reprieve.streams.dead_letters import (
     ERROR_CONTEXT,
     ORIGIN,
@@ -37,6 +41,13 @@ from reprieve.streams.history import MessageHistory
 from reprieve.streams.keys import dead_letter_stream
 from reprieve.streams.message import encode_fields
 
+try:
+    from redis.exceptions import ConnectionError as RedisConnectionError
+except ModuleNotFoundError as error:
+    if str(error.name).partition(".")[0] != "redis":
+        raise
+    raise UsageError("integrations need redis-py: pip install 'reprieve[redis]'") from error
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -47,6 +58,7 @@ if TYPE_CHECKING:
     from reprieve.streams.connection import Command
     from reprieve.streams.dead_letters import StreamDeadLetter
     from reprieve.streams.message import Fields
+    from reprieve.streams.scripts import Script
 
 LOG: Final = logging.getLogger("reprieve.integrations")
 DEFAULT_PROFILE: Final = "orchestrator"
@@ -319,7 +331,12 @@ class TaskRecorder:
         if connection is None or owner != os.getpid():
             connection = BlockingRedisConnection(self._address)
             self._local.connection = (os.getpid(), connection)
-        return connection.call(*command)
+        try:
+            return connection.call(*command)
+        except RedisConnectionError:
+            # Servers and proxies close idle connections, and this one may be used once a day. A command that was
+            # carried out before its reply was lost leaves a second dead letter: better than a task that runs again.
+            return connection.call(*command)
 
 
 class AsyncTaskRecorder:
@@ -327,33 +344,47 @@ class AsyncTaskRecorder:
 
     def __init__(self, url: str, policy: TaskPolicy) -> None:
         self.policy = policy
-        self.connection = RedisConnection(parse_address(url))
+        self._connection = RedisConnection(parse_address(url))
 
     async def dead_letter(self, task: HostTask, found: TaskFailure) -> str:
         """Write a dead letter and forget the starts; return its id."""
-        added = await self.connection.call(*self.policy.dead_letter_command(task, found))
+        added = await self.call(*self.policy.dead_letter_command(task, found))
         await self.forget(task)
         return bytes(added).decode()
 
     async def count_first_start(self, task: HostTask) -> bool:
         """Count a start; False, and nothing counted, where an earlier one has not ended."""
-        return await self.connection.call(*first_start_command(task)) is not None
+        return await self.call(*first_start_command(task)) is not None
 
     async def starts(self, task: HostTask) -> int:
         """How many starts have not ended."""
-        return int(await self.connection.call("GET", starts_key(task)) or 0)
+        return int(await self.call("GET", starts_key(task)) or 0)
 
     async def count_start(self, task: HostTask) -> None:
         """Count one more start."""
-        await self.connection.call("INCR", starts_key(task))
+        await self.call("INCR", starts_key(task))
 
     async def forget(self, task: HostTask) -> None:
         """Forget the starts of a task that ended."""
-        await self.connection.call("DEL", starts_key(task))
+        await self.call("DEL", starts_key(task))
+
+    async def call(self, *command: Any) -> Any:  # noqa: ANN401 - arguments and reply of any command
+        """Send a command; once more where the connection was closed, as `TaskRecorder` does."""
+        try:
+            return await self._connection.call(*command)
+        except RedisConnectionError:
+            return await self._connection.call(*command)
+
+    async def run(self, script: Script, keys: list[str], *arguments: Any) -> Any:  # noqa: ANN401 - the same
+        """Run a script that may run twice, in the same way."""
+        try:
+            return await self._connection.run(script, keys, *arguments)
+        except RedisConnectionError:
+            return await self._connection.run(script, keys, *arguments)
 
     async def close(self) -> None:
         """Disconnect."""
-        await self.connection.close()
+        await self._connection.close()
 
 
 def build_policy(profile: ProfileLike, service: str) -> TaskPolicy:
