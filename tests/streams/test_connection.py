@@ -66,6 +66,18 @@ async def test_a_cancelled_command_leaves_no_reply_to_the_next(redis_server):
     await connection.close()
 
 
+async def test_a_cancellation_while_a_command_is_sent_is_not_swallowed(redis_server):
+    connection = RedisConnection(parse_address(redis_server.url))
+    await connection.call("PING")
+    for _ in range(20):
+        calling = asyncio.create_task(connection.call("PING"))
+        await asyncio.sleep(0)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(calling, 5)
+    await connection.close()
+
+
 async def test_an_error_of_one_command_is_raised_after_all_replies_were_read(redis_server):
     connection = RedisConnection(parse_address(redis_server.url))
     with pytest.raises(ResponseError):

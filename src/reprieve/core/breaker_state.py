@@ -72,6 +72,9 @@ class BreakerLimits:
             raise UsageError(f"open_seconds must not exceed max_open_seconds ({self.max_open_seconds:g})")
 
 
+DEFAULT_BREAKER_LIMITS: Final = BreakerLimits()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerState:
     """Where a breaker stands. The default is the state of one that has seen no failure."""

@@ -170,8 +170,10 @@ class RedisConnection:
         """Run a script and return its reply."""
         return (await self.run_each(script, keys, [arguments]))[0]
 
-    async def run_each(self, script: Script, keys: Sequence[str], calls: Sequence[Command]) -> list[Any]:
-        """Run a script once for each list of arguments, in one round trip; raise the first error.
+    async def run_each(
+        self, script: Script, keys: Sequence[str], calls: Sequence[Command], *, raises: bool = True
+    ) -> list[Any]:
+        """Run a script once for each list of arguments, in one round trip; errors as in `pipeline`.
 
         A server that does not know the script refuses it without effect. It is then sent in full.
         """
@@ -185,12 +187,14 @@ class RedisConnection:
             )
             for index, reply in zip(unknown, again, strict=True):
                 replies[index] = reply
-        for reply in replies:
+        for reply in replies if raises else ():
             if isinstance(reply, Exception):
                 raise reply
         return replies
 
     async def _exchange(self, commands: Sequence[Command]) -> list[Any]:
+        task = asyncio.current_task()
+        cancelled = 0 if task is None else task.cancelling()
         connection = self._connection or await self._connect()
         try:
             await connection.send_packed_command(connection.pack_commands(commands))
@@ -200,6 +204,9 @@ class RedisConnection:
                     replies.append(await connection.read_response())
                 except ResponseError as error:
                     replies.append(error)
+            # redis-py sends inside asyncio.wait_for, which until Python 3.12 can swallow a cancellation.
+            if task is not None and task.cancelling() > cancelled:
+                raise asyncio.CancelledError  # noqa: TRY301 - handled below as the others
         except BaseException:  # also a cancelled read: the reply of this command would answer the next one
             await self._disconnect()
             raise
