@@ -1,11 +1,11 @@
 """Celery with a real worker: retried when the profile says, dead-lettered once, replayed through Celery."""
 
-import itertools
 import json
 
 import pytest
 
 from reprieve.core.failure import ErrorClass
+from support.hosts import check_delays
 
 LATE_SECONDS = 0.5
 
@@ -32,13 +32,12 @@ def dict_of(letter):
 
 
 def test_a_transient_failure_is_retried_after_its_delays_and_dead_lettered_when_the_budget_is_spent(host):
-    send(host, "transient", "spent")
-    (letter,) = host.wait(lambda: letters_of(host, "spent"))
-    starts = host.events("spent", "start")
-    gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
-    assert len(gaps) == 3
-    for gap, delay in zip(gaps, [0.3, 0.6, 1.2], strict=True):
-        assert delay <= gap <= delay + LATE_SECONDS
+    keys = ["spent 1", "spent 2", "spent 3"]
+    for key in keys:
+        send(host, "transient", key)
+    for key in keys:
+        (letter,) = host.wait(lambda key=key: letters_of(host, key))
+    check_delays(host, keys, [0.3, 0.6, 1.2], late=LATE_SECONDS)
     assert (letter.attempts, letter.reason, letter.error_class) == (4, "budget_spent", "CONNECTION_RESET")
 
 
@@ -76,6 +75,17 @@ def test_a_task_that_kills_its_workers_is_dead_lettered_and_its_neighbours_run(h
     host.wait(lambda: host.events("after", "done"))
     assert len(letters_of(host, "poison")) == 1
     assert list(host.server.call("KEYS", "*starts*")) == []
+
+
+def test_a_task_that_exceeds_its_hard_time_limit_is_killed_dead_lettered_and_can_be_replayed(host):
+    host.python("import celery_shop; celery_shop.limited.delay('hang', 'hung')")
+    (letter,) = host.wait(lambda: letters_of(host, "hung"))
+    assert (letter.error_class, letter.reason, letter.attempts) == ("OPERATION_TIMEOUT", "non_retryable", 1)
+    host.server.call("SET", "fixed", 1)
+    host.python(f"import celery_shop; celery_shop.failures.replay('celery', {letter.dead_letter_id!r})")
+    host.wait(lambda: host.events("hung", "done"))
+    host.server.call("DEL", "fixed")
+    assert letters_of(host, "hung") == []
 
 
 @pytest.mark.parametrize(

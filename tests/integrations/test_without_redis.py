@@ -11,6 +11,7 @@ import taskiq
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import Shutdown, TimeLimitExceeded
 
+from reprieve.core.policy import Policy
 from reprieve.errors import UsageError
 from reprieve.integrations import celery as celery_integration
 from reprieve.integrations import dramatiq as dramatiq_integration
@@ -95,6 +96,25 @@ def test_an_eager_celery_task_is_retried_until_its_budget_is_spent():
         raise ConnectionResetError(104, "reset")
 
     work.apply()
+    assert len(runs) == 4
+
+
+def test_a_budget_above_the_retries_of_celery_is_kept_and_those_of_a_task_are_its_own():
+    app = celery.Celery("shop", broker="memory://", set_as_current=False)
+    celery_integration.install(app, dead_letters=UNREACHABLE, profile=Policy(max_attempts=7))
+    runs = []
+
+    @app.task(bind=True)
+    def work(self, own):
+        runs.append(1)
+        if own:
+            raise self.retry(exc=ValueError("bug"), countdown=0)
+        raise ConnectionResetError(104, "reset")
+
+    work.apply((False,))
+    assert len(runs) == 7
+    runs.clear()
+    work.apply((True,))
     assert len(runs) == 4
 
 

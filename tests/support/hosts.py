@@ -1,5 +1,6 @@
 """A worker of another task system: a real process, its broker, and what its tasks have written down."""
 
+import itertools
 import json
 import os
 import signal
@@ -80,3 +81,14 @@ class Host:
                 raise AssertionError(self.log.read_text(errors="replace")[-6000:])
             time.sleep(0.02)
         return found
+
+
+def check_delays(host, keys, delays, *, late):
+    """Check that no retry of these tasks came early, and that the best one of each was not too late.
+
+    What is late on a busy machine is not late for all of them.
+    """
+    rounds = [[later - earlier for earlier, later in itertools.pairwise(host.events(key, "start"))] for key in keys]
+    assert [len(gaps) for gaps in rounds] == [len(delays)] * len(keys)
+    for delay, gaps in zip(delays, zip(*rounds, strict=True), strict=True):
+        assert delay <= min(gaps) <= delay + late

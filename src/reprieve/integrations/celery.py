@@ -15,6 +15,7 @@ import json
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve.core.timeouts import OperationTimeout, TimeoutAction
 from reprieve.errors import UsageError
 from reprieve.integrations.tasks import (
     DEFAULT_PROFILE,
@@ -28,10 +29,12 @@ from reprieve.integrations.tasks import (
 
 try:
     import celery
-    from celery.exceptions import Ignore, Reject, Retry, Terminated, WorkerLostError
+    from celery.exceptions import Ignore, Reject, Retry
+    from celery.worker import state as worker_state
     from celery.worker.consumer import Consumer
     from celery.worker.request import Request
     from kombu import serialization
+    from kombu.exceptions import KombuError
 except ModuleNotFoundError as error:
     if str(error.name).partition(".")[0] not in {"celery", "kombu"}:
         raise
@@ -49,6 +52,9 @@ _DEFAULT_VISIBILITY_SECONDS: Final = 3600.0
 _STARTED, _REPLAYS, _REPLAYED_FROM = "reprieve_started", "reprieve_replays", "reprieve_replayed_from"
 _dumps: Callable[..., tuple[str, str, str | bytes]] = serialization.dumps
 _loads: Callable[..., Any] = serialization.loads
+_UNREADABLE: Final = (KombuError, ValueError, TypeError, LookupError)
+_MAX_RETRIES: Final = 1_000_000_000
+"""The profile has the budget: Celery's own limit must not end a task before it."""
 _ENDED_BY_CELERY: Final = (Ignore, Reject, Retry)
 
 
@@ -113,23 +119,38 @@ class CeleryFailures:
 
     def dead_letter_unreadable(self, message: Any, exc: Exception, name: str = "") -> None:  # noqa: ANN401 - kombu's message
         """Keep a message that cannot be made into a call of a task."""
-        headers = message.headers if isinstance(message.headers, dict) else {}
+        headers = _headers(message)
+        fields = _body_fields(message) | {"headers": json.dumps(headers, default=str).encode()}
+        task = self._message_task(message, name or str(headers.get("task") or "unknown"), fields)
+        self.recorder.dead_letter(task, self.recorder.policy.decide_unreadable(exc, task))
+
+    def dead_letter_killed(self, message: Any, name: str, seconds: float) -> None:  # noqa: ANN401 - kombu's message
+        """Keep a task whose process was killed at its hard time limit."""
         info = message.delivery_info or {}
-        body = message.body.encode() if isinstance(message.body, str) else bytes(message.body or b"")
-        task = HostTask(
+        fields = _body_fields(message) | {
+            "task": name.encode(),
+            "id": str(_headers(message).get("id")).encode(),
+            "exchange": str(info.get("exchange") or "").encode(),
+            "routing_key": str(info.get("routing_key") or "").encode(),
+        }
+        task = self._message_task(message, name, fields)
+        limit = OperationTimeout(name=f"{name} (hard time limit)", seconds=seconds, action=TimeoutAction.KILL)
+        found = self.recorder.policy.decide_failure(limit.error("its process was killed"), task)
+        self.recorder.dead_letter(task, found)
+
+    def _message_task(self, message: Any, name: str, fields: dict[str, bytes]) -> HostTask:  # noqa: ANN401 - the same
+        """The task of a message that no worker process has."""
+        headers, info = _headers(message), message.delivery_info or {}
+        return HostTask(
             integration=INTEGRATION,
             queue=str(info.get("routing_key") or self.app.conf.task_default_queue),
-            name=name or str(headers.get("task", "")) or "unknown",
+            name=name,
             id=str(headers.get("id") or (message.properties or {}).get("correlation_id") or ""),
-            fields={
-                "body": body,
-                "content_type": str(message.content_type or "").encode(),
-                "content_encoding": str(message.content_encoding or "").encode(),
-                "headers": json.dumps(headers, default=str).encode(),
-            },
+            fields=fields,
+            attempt=int(headers.get("retries") or 0) + 1,
+            replays=int(headers.get(_REPLAYS) or 0),
+            replayed_from=str(headers.get(_REPLAYED_FROM) or ""),
         )
-        found = self.recorder.policy.decide_unreadable(exc, task)
-        self.recorder.dead_letter(task, found)
 
     def _count_start(self, task: ReprieveTask) -> None:
         host = self.host_task(task)
@@ -176,7 +197,7 @@ class CeleryFailures:
         options: Mapping[str, Any] = self.app.conf.broker_transport_options or {}
         longest = float(options.get("visibility_timeout", _DEFAULT_VISIBILITY_SECONDS)) / 2
         headers = dict(task.request.headers or {}) | {_STARTED: host.started or time()}
-        raise task.retry(exc=exc, countdown=min(delay, longest), headers=headers, throw=False)
+        raise task.retry(exc=exc, countdown=min(delay, longest), max_retries=_MAX_RETRIES, headers=headers, throw=False)
 
     def host_task(self, task: ReprieveTask) -> HostTask:
         """The task that a worker runs now."""
@@ -209,7 +230,8 @@ class CeleryFailures:
             raise UsageError(NOT_REPLAYABLE)
         content_type = fields["content_type"].decode()
         encoding = fields["content_encoding"].decode()
-        args, kwargs = _loads(fields["body"], content_type, encoding, accept={content_type})
+        # A message of Celery has a third part, which holds callbacks: a replay has none.
+        args, kwargs, *_ = _loads(fields["body"], content_type, encoding, accept={content_type})
         exchange, routing_key = fields["exchange"].decode(), fields["routing_key"].decode()
         where: dict[str, Any] = {"queue": routing_key or None}
         if exchange:
@@ -225,17 +247,38 @@ class CeleryFailures:
         return str(sent.id)
 
 
+def _headers(message: Any) -> dict[str, Any]:  # noqa: ANN401 - kombu's message
+    return message.headers if isinstance(message.headers, dict) else {}
+
+
+def _body_fields(message: Any) -> dict[str, bytes]:  # noqa: ANN401 - the same
+    """The body as it came, and how it is encoded."""
+    return {
+        "body": message.body.encode() if isinstance(message.body, str) else bytes(message.body or b""),
+        "content_type": str(message.content_type or "").encode(),
+        "content_encoding": str(message.content_encoding or "").encode(),
+    }
+
+
 class ReprieveRequest(Request):  # type: ignore[misc]  # Celery is untyped
-    """A request that dead-letters a message whose body no worker process could read."""
+    """A request in a worker's main process, which sees what its worker processes cannot tell."""
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - as Celery has it
-        """Celery calls it with `return_ok` for failures of the task itself, which are decided on by then."""
+        """Keep a message whose body no worker process could read.
+
+        Celery calls this with `return_ok` for failures of the task itself, which are decided on by then.
+        """
         # A process pool hands exceptions over in a wrapper.
         exc = getattr(exc_info.exception, "exc", exc_info.exception)
-        ended = (*_ENDED_BY_CELERY, WorkerLostError, Terminated, MemoryError, SystemExit, KeyboardInterrupt)
-        if not return_ok and isinstance(exc, Exception) and not isinstance(exc, ended):
+        if not return_ok and isinstance(exc, _UNREADABLE):
             self.task.app.reprieve_failures.dead_letter_unreadable(self.message, exc, self.task.name)
         return super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:  # noqa: FBT001 - as Celery has it
+        """Keep a task that was killed at its hard time limit: Celery acknowledges it."""
+        if not soft and not worker_state.should_terminate:
+            self.task.app.reprieve_failures.dead_letter_killed(self.message, self.task.name, timeout)
+        super().on_timeout(soft, timeout)
 
 
 class ReprieveTask(celery.Task):  # type: ignore[misc]  # Celery is untyped
@@ -244,7 +287,6 @@ class ReprieveTask(celery.Task):  # type: ignore[misc]  # Celery is untyped
     abstract = True
     acks_late = True
     reject_on_worker_lost = True
-    max_retries = None
     Request = ReprieveRequest
     profile: ProfileLike | None = None
     idempotent = False

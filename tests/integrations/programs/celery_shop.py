@@ -16,6 +16,12 @@ PROFILE = resolve("orchestrator").override(backoff=Backoff(initial=0.3, multipli
 failures = install(app, dead_letters=recorded.URL, profile=PROFILE, service="shop")
 
 
+@app.task(time_limit=1)
+def limited(kind, key):
+    """Do what is asked for, within a second."""
+    recorded.act(kind, key)
+
+
 @app.task
 def work(kind, key):
     """Do what is asked for."""

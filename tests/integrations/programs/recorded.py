@@ -17,26 +17,26 @@ def write(event, key):
 
 
 def act(kind, key):
-    """Fail in the way that is asked for."""
+    """Fail in the way that is asked for, or be done."""
     write("start", key)
+    fail(kind, key)
+    write("done", key)
+
+
+def fail(kind, key):
     match kind:
-        case "ok":
-            write("done", key)
         case "transient":
             raise ConnectionResetError(104, "the upstream hung up")
         case "once":
             if CLIENT.incr(f"runs:{key}") == 1:
                 raise ConnectionResetError(104, "the upstream hung up")
-            write("done", key)
         case "permanent":
             raise ValueError("password=hunter2-correct-horse is no amount")
         case "poison":
-            CLIENT.lpush("killed", os.getpid())
             os.kill(os.getpid(), signal.SIGKILL)
         case "slow":
             time.sleep(0.3)
-            write("done", key)
-        case "fixed":
-            if not CLIENT.get("fixed"):
-                raise ValueError("the data is wrong")
-            write("done", key)
+        case "hang" if not CLIENT.get("fixed"):
+            time.sleep(600)
+        case "fixed" if not CLIENT.get("fixed"):
+            raise ValueError("the data is wrong")
