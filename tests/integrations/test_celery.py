@@ -81,10 +81,9 @@ def test_a_task_that_exceeds_its_hard_time_limit_is_killed_dead_lettered_and_can
     host.python("import celery_shop; celery_shop.limited.delay('hang', 'hung')")
     (letter,) = host.wait(lambda: letters_of(host, "hung"))
     assert (letter.error_class, letter.reason, letter.attempts) == ("OPERATION_TIMEOUT", "non_retryable", 1)
-    host.server.call("SET", "fixed", 1)
+    host.server.call("SET", "fixed:hung", 1)
     host.python(f"import celery_shop; celery_shop.failures.replay('celery', {letter.dead_letter_id!r})")
     host.wait(lambda: host.events("hung", "done"))
-    host.server.call("DEL", "fixed")
     assert letters_of(host, "hung") == []
 
 
@@ -98,6 +97,14 @@ def test_a_task_that_exceeds_its_hard_time_limit_is_killed_dead_lettered_and_can
     ],
 )
 def test_a_message_that_is_no_task_of_the_application_is_dead_lettered(host, name, body, headers):
+    letter = published(host, body, headers)
+    assert (letter.error_class, letter.attempts) == ("SCHEMA_INVALID", 0)
+    assert dict_of(letter)["body"].decode() == body
+    assert json.loads(dict_of(letter)["headers"]).items() >= headers.items()
+
+
+def published(host, body, headers):
+    """The dead letter of a message that no client of the application would send."""
     before = len(host.dead_letters("celery"))
     host.python(
         "import celery_shop\n"
@@ -107,10 +114,7 @@ def test_a_message_that_is_no_task_of_the_application_is_dead_lettered(host, nam
         " content_type='application/json', content_encoding='utf-8', serializer=None)\n"
     )
     host.wait(lambda: len(host.dead_letters("celery")) > before)
-    letter = host.dead_letters("celery")[-1]
-    assert (letter.error_class, letter.attempts) == ("SCHEMA_INVALID", 0)
-    assert dict_of(letter)["body"].decode() == body
-    assert json.loads(dict_of(letter)["headers"]).items() >= headers.items()
+    return host.dead_letters("celery")[-1]
 
 
 def test_a_dead_letter_is_replayed_once_through_celery_and_its_history_is_kept(host):
@@ -121,14 +125,14 @@ def test_a_dead_letter_is_replayed_once_through_celery_and_its_history_is_kept(h
     (second,) = host.wait(lambda: [each for each in letters_of(host, "again") if each.replays])
     assert (second.replays, second.history["replayed_from"]) == (1, letter.dead_letter_id)
     assert dict_of(second)["id"] == dict_of(letter)["id"]
-    host.server.call("SET", "fixed", 1)
+    host.server.call("SET", "fixed:again", 1)
     host.python(replay.replace(letter.dead_letter_id, second.dead_letter_id))
     host.wait(lambda: host.events("again", "done"))
     assert letters_of(host, "again") == []
 
 
 def test_a_message_that_could_not_be_read_is_not_sent_again(host):
-    letter = next(each for each in host.dead_letters("celery") if "task" not in dict_of(each))
+    letter = published(host, "{ no json", {})
     said = host.python(
         "import celery_shop\n"
         f"try: celery_shop.failures.replay('celery', {letter.dead_letter_id!r})\n"
@@ -139,6 +143,8 @@ def test_a_message_that_could_not_be_read_is_not_sent_again(host):
 
 
 def test_nothing_of_ours_in_the_log_shows_a_secret_of_a_task(host):
+    send(host, "permanent", "logged")
+    host.wait(lambda: letters_of(host, "logged"))
     lines = host.log.read_text().splitlines()
     ours = [line for line in lines if "reprieve" in line or "dead-lettered" in line]
     assert any("dead-lettered (non_retryable)" in line for line in ours)

@@ -88,7 +88,7 @@ def test_a_dead_letter_is_replayed_through_the_queue(host, sqs, queue):
     sqs.queues["orders-dlq"].clear()
     send(queue, "fixed", "again")
     host.wait(lambda: letters_of(sqs, "again"))
-    host.server.call("SET", "fixed", 1)
+    host.server.call("SET", "fixed:again", 1)
     assert asyncio.run(queue.replay()) == 1
     host.wait(lambda: host.events("again", "done"))
     assert sqs.messages("orders-dlq") == []

@@ -131,7 +131,7 @@ def test_a_dead_letter_is_replayed_once_through_the_broker_and_its_history_is_ke
     assert client(host, replay) == message_of(letter)["task_id"]
     (second,) = host.wait(lambda: [each for each in letters_of(host, "again") if each.replays])
     assert (second.replays, second.history["replayed_from"], second.attempts) == (1, letter.dead_letter_id, 1)
-    host.server.call("SET", "fixed", 1)
+    host.server.call("SET", "fixed:again", 1)
     client(host, replay.replace(letter.dead_letter_id, second.dead_letter_id))
     host.wait(lambda: host.events("again", "done"))
     assert letters_of(host, "again") == []

@@ -19,7 +19,7 @@ def size(usual: Size, campaign: Size) -> Size:
 
 
 FAST = (
-    "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/",
+    "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/", "tests/timeouts/test_timeout_for",
     "tests/faces/test_cli_classify", "tests/faces/test_cli_rendering", "tests/faces/test_cli_output", "tests/faces/test_cli_submit",
 )  # fmt: skip
 """Where the tests of `make check` are: core, retry, pipelines, the parsing of commands, the store on SQLite,

@@ -36,7 +36,7 @@ def fail(kind, key):
             os.kill(os.getpid(), signal.SIGKILL)
         case "slow":
             time.sleep(0.3)
-        case "hang" if not CLIENT.get("fixed"):
+        case "hang" if not CLIENT.get(f"fixed:{key}"):
             time.sleep(600)
-        case "fixed" if not CLIENT.get("fixed"):
+        case "fixed" if not CLIENT.get(f"fixed:{key}"):
             raise ValueError("the data is wrong")
