@@ -94,6 +94,23 @@ def test_a_dead_letter_is_replayed_through_the_queue(host, sqs, queue):
     assert sqs.messages("orders-dlq") == []
 
 
+def test_a_dead_letter_of_an_ordered_queue_stays_in_its_group(sqs, queue):
+    ordered = SqsQueue(queue.client, sqs.url("steps.fifo"), dead_letter_url=sqs.url("steps-dlq.fifo"))
+    group = {"MessageGroupId": "o-1", "MessageDeduplicationId": "d-1"}
+    queue.client.send_message(QueueUrl=ordered.url, MessageBody="{}", **group)
+
+    async def main():
+        (message,) = await ordered.receive(wait_seconds=0)
+        async with handle(message):
+            raise ValueError("wrong")
+        (letter,) = sqs.messages("steps-dlq.fifo")
+        return await ordered.replay(), letter
+
+    replayed, letter = asyncio.run(main())
+    (again,) = sqs.messages("steps.fifo")
+    assert (replayed, letter["group"], again["group"]) == (1, "o-1", "o-1")
+
+
 class Message:
     """A message of a queue in memory."""
 

@@ -1,4 +1,4 @@
-"""A server of SQS's shape on a loopback port: visibility, counts of deliveries, faults by action."""
+"""A server of SQS's shape on a loopback port: visibility, counts of deliveries, groups."""
 
 import itertools
 import json
@@ -15,11 +15,11 @@ ACTIONS = {
 
 
 class SqsServer:
-    """Queues by name; `fail[action]` counts how often an action answers 500 before it works."""
+    """Queues by name; a received message is hidden for the visibility timeout."""
 
     def __init__(self, visibility=1.0):
         self.visibility = visibility
-        self.queues, self.fail, self.lock = {}, {}, threading.Lock()
+        self.queues, self.lock = {}, threading.Lock()
         self._ids = itertools.count(1)
         server = self
 
@@ -58,9 +58,6 @@ class SqsServer:
 
     def answer(self, action, body):
         with self.lock:
-            if self.fail.get(action, 0) > 0:
-                self.fail[action] -= 1
-                return 500, {"__type": "InternalError", "message": "try again"}
             queue = self.queues.setdefault(body["QueueUrl"].rpartition("/")[2], [])
             return 200, getattr(self, ACTIONS[action])(queue, body)
 
@@ -72,6 +69,7 @@ class SqsServer:
             "visible": time.time(),
         }
         queue.append(message | {"attributes": body.get("MessageAttributes", {}), "receipt": ""})
+        queue[-1]["group"] = body.get("MessageGroupId")
         return {"MessageId": message["id"]}
 
     def receive(self, queue, body):
@@ -80,18 +78,7 @@ class SqsServer:
             each["count"] += 1
             each["receipt"] = f"{each['id']}-{each['count']}"
             each["visible"] = time.time() + self.visibility
-        counts = [{"ApproximateReceiveCount": str(each["count"])} for each in due]
-        return {
-            "Messages": [
-                {
-                    "MessageId": each["id"],
-                    "ReceiptHandle": each["receipt"],
-                    "Body": each["body"],
-                    "Attributes": count,
-                }
-                for each, count in zip(due, counts, strict=True)
-            ]
-        }
+        return {"Messages": [_received(each) for each in due]}
 
     def delete(self, queue, body):
         queue[:] = [each for each in queue if each["receipt"] != body["ReceiptHandle"]]
@@ -102,3 +89,11 @@ class SqsServer:
             if each["receipt"] == body["ReceiptHandle"]:
                 each["visible"] = time.time() + body["VisibilityTimeout"]
         return {}
+
+
+def _received(message):
+    attributes = {"ApproximateReceiveCount": str(message["count"])}
+    if message["group"]:
+        attributes["MessageGroupId"] = message["group"]
+    names = {"MessageId": "id", "ReceiptHandle": "receipt", "Body": "body"}
+    return {name: message[key] for name, key in names.items()} | {"Attributes": attributes}
