@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from harness import Effort, Figure, medians, overheads, per_await, per_call, take_turns
-from reprieve import attempts, retry
+from reprieve import attempts, retry, timeout_for
 from sample import run_turns, sized
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ OURS_BARE = "bare @retry"
 OURS_TIMED = "retry(timeout=...)"
 OURS_BLOCK = "attempts, kept"
 OURS_NEW_BLOCK = "attempts, made anew"
+OURS_LIMITED = "timeout_for"
 PLAIN, BY_HAND = "plain call", "hand-written loop"
+BARE_LIMIT = "asyncio.timeout"
 FAILING = "a call that fails once, judged and retried"
 ATTEMPTS, DEADLINE = 4, 30.0
 TENTH, HALF = 0.1, 0.5
@@ -183,18 +185,29 @@ def own_async() -> dict[str, Callable[[], Awaitable[object]]]:
                 return await work_async()
         raise AssertionError
 
+    async def limited() -> int:
+        async with timeout_for("redis_command"):
+            return await work_async()
+
     return {
         PLAIN: work_async,
         OURS: retry("transient", deadline=DEADLINE, hooks=hook)(work_async),
         OURS_BARE: retry(work_async),
         OURS_TIMED: retry("transient", timeout=5.0, deadline=DEADLINE, hooks=hook)(work_async),
         OURS_BLOCK: block,
+        OURS_LIMITED: limited,
     }
+
+
+async def bare_limit() -> int:
+    """Limit a block without a name."""
+    async with asyncio.timeout(5.0):
+        return await work_async()
 
 
 def async_candidates() -> dict[str, Callable[[], Awaitable[object]]]:
     """Everything that is measured in async code."""
-    return {**own_async(), BY_HAND: by_hand_async, **peers(work_async)}
+    return {**own_async(), BY_HAND: by_hand_async, BARE_LIMIT: bare_limit, **peers(work_async)}
 
 
 def sample(asked: SampleOptions) -> dict[str, float]:
@@ -260,6 +273,15 @@ def _figures(kind: str, added: dict[str, float]) -> list[Figure]:
         for peer, target in (("stamina", TENTH), ("backoff", HALF), ("tenacity", None), (BY_HAND, None))
         if peer in added
     ]
+    if OURS_LIMITED in added:
+        limit = Figure(
+            name=f"{OURS_LIMITED}, {kind}, added to a call",
+            value=added[OURS_LIMITED],
+            unit="ns",
+            peer=BARE_LIMIT,
+            peer_value=added[BARE_LIMIT],
+        )
+        figures.append(limit)
     block_peer = added.get("stamina block")
     figures += [
         Figure(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from reprieve.core.lifecycle import JobStatus
     from reprieve.core.policy import Cause, Judge, Parking, ParkState, Policy, Profile
     from reprieve.core.redact import RedactionReport
+    from reprieve.core.timeouts import OperationTimeout, TimeoutAction
     from reprieve.core.url_signature import url_signature
     from reprieve.errors import (
         IllegalTransitionError,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         JobTimeoutError,
         Misfit,
         NeedsReview,
+        OperationTimeoutError,
         PayloadError,
         Permanent,
         ProfileError,
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     )
     from reprieve.ports.sending import Message
     from reprieve.streams.message import StreamMessage
+    from reprieve.timeouts import timeout_for
     from reprieve.wiring import connect, consumer
 
 _HOMES = {
@@ -86,7 +89,9 @@ _HOMES = {
     "core.policy": "Cause Judge ParkState Parking Policy Profile",
     "core.redact": "RedactionReport",
     "core.url_signature": "url_signature",
-    "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview PayloadError Permanent ProfileError RefusedError ReprieveError ResultError Retryable SchemaError StoreAddressError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError Unusable UsageError Verdict",
+    "errors": "IllegalTransitionError JobError JobFailedError JobTimeoutError Misfit NeedsReview OperationTimeoutError PayloadError Permanent ProfileError RefusedError ReprieveError ResultError Retryable SchemaError StoreAddressError StoreError StoreRefusedError StoreUnavailableError SubmitError UnknownNameError Unusable UsageError Verdict",
+    "core.timeouts": "OperationTimeout TimeoutAction",
+    "timeouts": "timeout_for",
     "core.analysis": "AnalysisStatus",
     "core.lifecycle": "JobStatus",
     "ports.sending": "Message",
@@ -128,6 +133,8 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "Misfit",
     "NeedsReview",
     "NestedRetryWarning",
+    "OperationTimeout",
+    "OperationTimeoutError",
     "Park",
     "ParkState",
     "Parking",
@@ -156,6 +163,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "StreamMessage",
     "Submission",
     "SubmitError",
+    "TimeoutAction",
     "UnknownNameError",
     "Unusable",
     "UsageError",
@@ -183,6 +191,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "retry",
     "rule",
     "should_move_to_dlq",
+    "timeout_for",
     "url_signature",
 ]
 

@@ -16,6 +16,7 @@
     ├── JobError                    a job that was waited for
     │   ├── JobFailedError          it ended without a result: dead-lettered, skipped or cancelled
     │   └── JobTimeoutError         it is not over yet
+    ├── OperationTimeoutError       an operation took longer than its named timeout; also a TimeoutError
     ├── IllegalTransitionError      a state does not lead there; nothing was changed
     ├── RefusedError                an operator may not do that, or not yet: says what is missing; nothing was changed
     └── Verdict                     raised by users inside their own code
@@ -177,6 +178,46 @@ class JobFailedError(JobError):
 
 class JobTimeoutError(JobError, TimeoutError):
     """The job is not over yet."""
+
+
+class OperationTimeoutError(ReprieveError, TimeoutError):
+    """An operation took longer than its named timeout; `classify` judges it by its action."""
+
+    def __init__(
+        self,
+        operation: str,
+        *,
+        seconds: float,
+        action: str,
+        retryable: bool,
+        detail: str = "",
+    ) -> None:
+        """Say which operation it was and how long it could take; `detail` says what became of the work."""
+        self.operation, self.seconds, self.action = operation, seconds, action
+        self.retryable, self.detail = retryable, detail
+        more = f": {detail}" if detail else ""
+        super().__init__(f"{operation} took longer than its timeout of {seconds:g} s{more}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling, which calls the constructor with `args` otherwise."""
+        values = (self.operation, self.seconds, self.action, self.retryable, self.detail)
+        return (_rebuild_operation_timeout, values)
+
+
+def _rebuild_operation_timeout(
+    operation: str,
+    seconds: float,
+    action: str,
+    retryable: bool,  # noqa: FBT001 - pickling has no keywords
+    detail: str,
+) -> OperationTimeoutError:
+    return OperationTimeoutError(
+        operation,
+        seconds=seconds,
+        action=action,
+        retryable=retryable,
+        detail=detail,
+    )
 
 
 class IllegalTransitionError(ReprieveError):

@@ -174,20 +174,22 @@ def _may_override() -> MayOverride:
     return allowed.__contains__
 
 
-async def keep_workers(url: str, command: Sequence[str], count: int) -> int:
+async def supervise_workers(url: str, command: Sequence[str], count: int) -> int:
     """Keep so many worker processes of this command alive until told to stop; an exit code."""
-    from reprieve.adapters.process.children import Children  # noqa: PLC0415 - only for those who run several
-    from reprieve.app.supervisor import reporting, supervise  # noqa: PLC0415 - the same
     from reprieve.app.worker.recovery import HOST  # noqa: PLC0415 - the same
+    from reprieve.processes.restarts import crash_reporter, supervise_processes  # noqa: PLC0415 - the same
+    from reprieve.processes.spawner import SubprocessSpawner  # noqa: PLC0415 - only for those who run several
 
     if not isinstance(parse(url), PostgresAddress):
         # The next worker on a file takes over by itself: nobody has to be told of a death.
-        return await supervise(
-            command, count, processes=Children(), report=_tell_nobody, clock=SystemClock(), shared=False
+        return await supervise_processes(
+            command, count, processes=SubprocessSpawner(), report=_tell_nobody, clock=SystemClock(), shared=False
         )
     async with connect(url) as app:
-        report = reporting(app.journal, app.reader, HOST)
-        return await supervise(command, count, processes=Children(), report=report, clock=SystemClock(), shared=True)
+        report = crash_reporter(app.journal, app.reader, HOST)
+        return await supervise_processes(
+            command, count, processes=SubprocessSpawner(), report=report, clock=SystemClock(), shared=True
+        )
 
 
 async def _tell_nobody(pid: int, cause: Cause) -> None:
@@ -277,6 +279,6 @@ def _store(url: str, clock: Clock | None) -> Store:
 
 
 def _isolator() -> Isolator:
-    from reprieve.adapters.process.isolator import ProcessIsolator  # noqa: PLC0415 - only for stages that ask for it
+    from reprieve.processes.runner import ChildProcessRunner  # noqa: PLC0415 - only for stages that ask for it
 
-    return ProcessIsolator()
+    return ChildProcessRunner()

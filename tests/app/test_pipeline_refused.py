@@ -65,7 +65,7 @@ def test_a_bound_method_can_be_a_stage():
     [
         (generating, {}, "'generating' of 'p' is a generator: a stage returns one result"),
         (yielding, {}, "is a generator"),
-        (plain, {"timeout": 5}, "cannot be stopped from outside, so timeout= would be a lie"),
+        (plain, {"timeout": 5}, "cannot be stopped from outside, so a timeout would be a lie"),
         (asynchronous, {"isolate": "process"}, "is async, which a timeout can cancel"),
         (plain, {"isolate": "thread"}, "isolate= is \"process\" or None, not 'thread'"),
         (lambda job: None, {"name": "x", "isolate": "process"}, "is a lambda, nested or bound and cannot be isolated"),

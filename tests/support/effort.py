@@ -19,14 +19,14 @@ def size(usual: Size, campaign: Size) -> Size:
 
 
 FAST = (
-    "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/",
+    "tests/core/", "tests/house/", "tests/app/test_", "tests/adapters/store/", "tests/timeouts/test_timeout_for",
     "tests/faces/test_cli_classify", "tests/faces/test_cli_rendering", "tests/faces/test_cli_output", "tests/faces/test_cli_submit",
 )  # fmt: skip
 """Where the tests of `make check` are: core, retry, pipelines, the parsing of commands, the store on SQLite,
 the rules of the repository."""
 SLOW = (
     "tests/house/test_distributions", "tests/adapters/store/test_model", "tests/app/test_blocking", "tests/app/test_items",
-    "tests/app/test_operations", "tests/app/test_supervisor",
+    "tests/app/test_operations",
 )  # fmt: skip
 """Tests below FAST that start servers or processes, or take long."""
 

@@ -65,6 +65,7 @@ class ErrorClass(StrEnum):
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
     LOCK_TIMEOUT = "LOCK_TIMEOUT"
     DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE"
+    OPERATION_TIMEOUT = "OPERATION_TIMEOUT"
     DECLARED_RETRYABLE = "DECLARED_RETRYABLE"
     WRITE_CONFLICT = "WRITE_CONFLICT"
     SCHEMA_INVALID = "SCHEMA_INVALID"
@@ -138,6 +139,8 @@ def _rows() -> dict[str, Kind]:
             "Find who holds the lock for so long; shorten that transaction."),
         of.DATABASE_UNAVAILABLE: Kind(network, transient, yes, no, connect,
             "Check that the database is up, reachable and not failing over.", fatal_when_spent=yes),
+        of.OPERATION_TIMEOUT: Kind(upstream, permanent, no, no, human,
+            "See why it took so long, end what goes on, and replay; or raise its timeout in the profile."),
         of.DECLARED_RETRYABLE: Kind(upstream, transient, yes, no, same,
             "Read the message: the stage's author asked for another try."),
         of.WRITE_CONFLICT: Kind(Category.CONFLICT, transient, yes, no, transaction,

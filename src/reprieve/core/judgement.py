@@ -13,10 +13,10 @@ from reprieve.core.failure import TAXONOMY, ErrorClass, Evidence, Kind
 from reprieve.core.finding import Finding, Weight
 from reprieve.core.message import message_of
 from reprieve.core.rules import databases, text
-from reprieve.core.rules.declared import of_attributes, of_verdict, renamed
+from reprieve.core.rules.declared import of_attributes, of_operation_timeout, of_verdict, renamed
 from reprieve.core.rules.retried import already_retried
 from reprieve.core.rules.table import KNOWN_PACKAGES, rules_for
-from reprieve.errors import Verdict
+from reprieve.errors import OperationTimeoutError, Verdict
 
 Scan = Callable[[str], tuple[str, tuple[tuple[str, int], ...]]]
 """Redacts a text; gives it back with the rules that had to act and how often."""
@@ -135,6 +135,8 @@ def _recognised(link: Link, context: Context) -> Finding | None:
     exc = link.exc
     if isinstance(exc, Verdict):
         return of_verdict(exc, "declared")
+    if isinstance(exc, OperationTimeoutError):
+        return of_operation_timeout(exc)
     package = link.names[0].partition(".")[0] if link.names else "builtins"
     if package == "builtins":
         return _by_table(exc, link.names, context.now)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from reprieve.core.alerts import DEFAULT_RULES, Rule
 from reprieve.core.backoff import LONGEST, Backoff, Jitter, require_number, require_whole, shown
 from reprieve.core.failure import Category, Failure, Severity
+from reprieve.core.timeouts import OperationTimeout
 from reprieve.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class Profile:
     """Attempts for the causes that are not the handler's own doing."""
     alerts: Mapping[str, Rule] = field(default_factory=lambda: dict(DEFAULT_RULES), hash=False)
     """Who has to hear of what, by the names of the rules."""
+    timeouts: Mapping[str, OperationTimeout] = field(default_factory=dict, hash=False)
+    """By the names of the operations."""
 
     def __post_init__(self) -> None:
         """Refuse names that lead nowhere, and give the policies theirs."""
@@ -160,12 +163,17 @@ class Profile:
             if cause not in DEFAULT_BUDGETS:
                 raise UsageError(f"budgets are for {', '.join(DEFAULT_BUDGETS)}, not {cause!r}")
             require_whole(f"budgets.{cause}", budget, 1, MOST_ATTEMPTS)
+        for operation, timeout in self.timeouts.items():
+            if not isinstance(timeout, OperationTimeout):
+                raise UsageError(f"timeouts.{operation} must be an OperationTimeout, not {shown(timeout)}")
         named = {short: _named(policy, f"{self.name}.{short}") for short, policy in self.policies.items()}
+        timeouts = {operation: timeout.named(operation) for operation, timeout in self.timeouts.items()}
         object.__setattr__(self, "policy", _named(self.policy, self.name))
         object.__setattr__(self, "policies", named)
         object.__setattr__(self, "by_severity", dict(self.by_severity))
         object.__setattr__(self, "parks", dict(self.parks))
         object.__setattr__(self, "budgets", {**DEFAULT_BUDGETS, **self.budgets})
+        object.__setattr__(self, "timeouts", timeouts)
 
     @classmethod
     def of(cls, policy: Policy) -> Profile:
@@ -181,6 +189,19 @@ class Profile:
         """How many attempts there are for a cause."""
         return policy.max_attempts if cause is Cause.HANDLER else self.budgets[cause]
 
+    def timeout(self, operation: str) -> OperationTimeout:
+        """The timeout of an operation; raises UnknownNameError for one that this profile does not have."""
+        found = self.timeouts.get(operation)
+        if found is not None:
+            return found
+        if self.timeouts:
+            known = tuple(sorted(self.timeouts))
+            raise UnknownNameError(f"operation with a timeout in {self.name}", operation, known)
+        raise UsageError(
+            f"the profile {self.name!r} has no timeouts: name a profile that has, such as orchestrator, or give it"
+            f" [{self.name.partition('.')[0]}.timeouts.{operation}] with `seconds` and `action`"
+        )
+
     def only(self, short: str) -> Profile:
         """The same profile with one of its named policies for everything."""
         if short not in self.policies:
@@ -193,15 +214,35 @@ class Profile:
         bare = {short: replace(policy, name="") for short, policy in self.policies.items()}
         return replace(self, name=name, policy=replace(self.policy, name=""), policies=bare)
 
-    def override(self, policy: str | None = None, /, **values: Unpack[PolicyValues]) -> Profile:
-        """Change values of one named policy, or of all that the profile has (ORC-2.3)."""
+    def override(
+        self,
+        policy: str | None = None,
+        /,
+        *,
+        timeouts: Mapping[str, float | OperationTimeout] | None = None,
+        **values: Unpack[PolicyValues],
+    ) -> Profile:
+        """Change values of one named policy, or of all that the profile has, and timeouts (ORC-2.3).
+
+        A number replaces the seconds of a timeout and keeps its action.
+        """
+        base = self if timeouts is None else replace(self, timeouts=self._changed_timeouts(timeouts))
         if policy is not None:
             if policy not in self.policies:
                 raise UnknownNameError(f"policy of {self.name}", policy, tuple(self.policies))
             changed = {**self.policies, policy: replace(self.policies[policy], **values)}
-            return replace(self, policies=changed)
+            return replace(base, policies=changed)
         changed = {short: replace(each, **values) for short, each in self.policies.items()}
-        return replace(self, policy=replace(self.policy, **values), policies=changed)
+        return replace(base, policy=replace(self.policy, **values), policies=changed)
+
+    def _changed_timeouts(self, changes: Mapping[str, float | OperationTimeout]) -> dict[str, OperationTimeout]:
+        changed = dict(self.timeouts)
+        for operation, value in changes.items():
+            if isinstance(value, OperationTimeout):
+                changed[operation] = value
+            else:
+                changed[operation] = replace(self.timeout(operation), seconds=value)
+        return changed
 
 
 def _named(policy: Policy, name: str) -> Policy:

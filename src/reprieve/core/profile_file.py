@@ -10,6 +10,8 @@ park.AUTH_DENIED = { state = "skipped", alert = true }
 budgets.crash = 3
 expects_denials = true                  deny policies are configured: a refused content is no surprise
 
+timeouts.redis_command = { seconds = 5, action = "retry" }     or "fail", "cancel", "kill"
+
 alerts.rate_limits = { more_than = 50, within = 60 }    a rule that there is, or a new one that says what it `watches`
 
 [service.policies.upstream]             a named policy: starts as the profile's own values
@@ -29,6 +31,7 @@ from reprieve.core.alerts import By, Level, Rule, Until, Watch
 from reprieve.core.backoff import Backoff, Jitter, JitterKind, shown
 from reprieve.core.failure import TAXONOMY, Category, Severity
 from reprieve.core.policy import DEFAULT_BUDGETS, Cause, Judge, Parking, ParkState, Policy, Profile
+from reprieve.core.timeouts import OperationTimeout, TimeoutAction
 from reprieve.core.toml_lines import lines_of_keys
 from reprieve.errors import ProfileError, UsageError, did_you_mean
 
@@ -47,7 +50,9 @@ _GROWTH: Final = ("initial", "multiplier", "maximum")
 _BACKOFF_KEYS: Final = (*_GROWTH, "schedule", "jitter")
 _PLAIN_KEYS: Final = ("max_attempts", "retry_after_ceiling", "retry_after_floor", "deadline", "pages_when_spent")
 _POLICY_KEYS: Final = (*_PLAIN_KEYS, "backoff", "backoff_by_category")
-_PROFILE_KEYS: Final = ("extends", "judge", "expects_denials", *_POLICY_KEYS, "park", "budgets", "policies", "alerts")
+_PROFILE_TABLES: Final = ("park", "budgets", "policies", "alerts", "timeouts")
+_PROFILE_KEYS: Final = ("extends", "judge", "expects_denials", *_POLICY_KEYS, *_PROFILE_TABLES)
+_TIMEOUT_KEYS: Final = ("seconds", "action", "retry")
 _RULE_PLAIN: Final = ("more_than", "within", "share", "at_least", "quiet", "off")
 _RULE_NAMES: Final = {"watches": Watch, "level": Level, "by": By, "until": Until}
 _RULE_KEYS: Final = (*_RULE_NAMES, "error_class", *_RULE_PLAIN)
@@ -127,6 +132,7 @@ class _File:
         policies, by_severity = self.named_policies(path, table, default, inherited, base.by_severity)
         changes: dict[str, Any] = {"judge": judge, "parks": parks, "budgets": budgets, "policy": default}
         changes |= {"policies": policies, "by_severity": by_severity, "alerts": self.alerts(path, table, base.alerts)}
+        changes["timeouts"] = self.timeouts(path, table, base.timeouts)
         if "expects_denials" in table:
             flag = {"expects_denials": table["expects_denials"]}
             base = self.made(path, flag, lambda: replace(base, **flag))
@@ -227,6 +233,29 @@ class _File:
                 raise self.refuse(where, f"no rule is named {name!r}{meant}; a new one says what it `watches`")
             rules[name] = self.rule(where, name, own, rules.get(name))
         return rules
+
+    def timeouts(
+        self, path: Path, table: dict[str, Any], base: Mapping[str, OperationTimeout]
+    ) -> dict[str, OperationTimeout]:
+        timeouts = dict(base)
+        for name, value in self.entries(path, table, "timeouts"):
+            where = (*path, "timeouts", name)
+            if _NAME.fullmatch(name) is None:
+                raise self.refuse(where, f"an operation's name is letters, digits, `-` and `_`, not {name!r}")
+            self.refuse_near_miss(where, "operation", name, base)
+            timeouts[name] = self.timeout(where, self.table(where, value, _TIMEOUT_KEYS), base.get(name))
+        return timeouts
+
+    def timeout(self, path: Path, table: dict[str, Any], base: OperationTimeout | None) -> OperationTimeout:
+        changes = dict(table)
+        if "action" in table:
+            changes["action"] = self.name_of(TimeoutAction, (*path, "action"), table["action"])
+        if base is not None:
+            return self.made(path, changes, lambda: replace(base, **changes))
+        for key in ("seconds", "action"):
+            if key not in table:
+                raise self.refuse(path, f"{key} is missing: a timeout says `seconds` and `action`")
+        return self.made(path, changes, lambda: OperationTimeout(**changes))
 
     def rule(self, path: Path, name: str, table: dict[str, Any], base: Rule | None) -> Rule:
         changes: dict[str, Any] = {key: table[key] for key in _RULE_PLAIN if key in table}

@@ -18,7 +18,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
-from reprieve.adapters.process.isolator import ProcessIsolator
 from reprieve.adapters.sql import schema
 from reprieve.adapters.sql.alerts.reading import SqlAlertReader
 from reprieve.adapters.sql.analysis.reading import SqlReviewReader
@@ -33,6 +32,7 @@ from reprieve.app.worker import WorkerSettings
 from reprieve.core.lifecycle import JobStatus
 from reprieve.errors import JobError, JobFailedError, JobTimeoutError, UnknownNameError, UsageError
 from reprieve.ports.intents import QueueState
+from reprieve.processes.runner import ChildProcessRunner
 from reprieve.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class InlineApp(App):
             reviews=lambda: SqlReviewReader(url),
             keeper=lambda: SqlKeeper(url),
             alerts=lambda: SqlAlertReader(url),
-            isolator=ProcessIsolator,
+            isolator=ChildProcessRunner,
             clock=clock,
         )
         self.clock = clock

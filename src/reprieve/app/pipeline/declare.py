@@ -16,10 +16,10 @@ from reprieve.app.pipeline.rules import (
     check_kind,
     check_name,
     check_names,
-    check_timeout,
     check_upgrade,
     codec_of,
     find_sources,
+    find_timeout,
     read_face,
 )
 from reprieve.app.pipeline.stage import Stage, Upgrade, restore
@@ -47,6 +47,8 @@ class StageOptions(TypedDict, total=False):
     """The function's own, unless given."""
     timeout: float | None
     """Seconds for one attempt. An async stage is cancelled; a plain one has to be isolated, and is killed."""
+    operation: str | None
+    """In place of `timeout`: an operation of the profile, which has the seconds and what an expiry means."""
     idempotent: bool
     """Whether doing it twice is harmless; write conflicts are retried only then."""
     repairable: bool
@@ -224,6 +226,7 @@ class Pipeline:
         *,
         name: str | None = None,
         timeout: float | None = None,
+        operation: str | None = None,
         idempotent: bool = False,
         repairable: bool = False,
         isolate: Literal["process"] | None = None,
@@ -235,7 +238,8 @@ class Pipeline:
         check_function(function)
         own = check_name("stage", function.__name__ if name is None else name)
         where = f"the stage {own!r} of {self.name!r}"
-        limit = check_timeout(where, timeout)
+        found = self.profile if profile is None else self.profiles.resolve(profile)
+        limit, named = find_timeout(where, function, timeout=timeout, operation=operation, profile=found)
         former = check_former(where, was)
         check_names(self.name, (own, *former), self._by_name)
         asynchronous = check_kind(where, function, timeout=limit, isolate=isolate)
@@ -248,10 +252,11 @@ class Pipeline:
             asynchronous=asynchronous,
             isolated=isolate is not None,
             timeout=limit,
+            operation=named,
             idempotent=_flag("idempotent", idempotent),
             repairable=_flag("repairable", repairable),
             concurrency=None if concurrency is None else check_count(f"{where}: concurrency", concurrency),
-            profile=self.profile if profile is None else self.profiles.resolve(profile),
+            profile=found,
             was=former,
             delivers=_flag("delivers", delivers),
             result=codec_of(where, "its result", face.result),

@@ -14,12 +14,15 @@ from reprieve.app.pipeline.job import Job
 from reprieve.app.pipeline.stage import Parameter
 from reprieve.app.pipeline.values import TypeCodec
 from reprieve.app.pipeline.wording import first_line, shown_type
+from reprieve.core.timeouts import require_outermost
 from reprieve.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from reprieve.app.pipeline.stage import Stage
+    from reprieve.core.policy import Profile
+    from reprieve.core.timeouts import OperationTimeout
 
 U = TypeVar("U")
 
@@ -61,10 +64,26 @@ def check_count(what: str, value: object) -> int:
     return value
 
 
-def check_timeout(where: str, timeout: object) -> float | None:
-    """Refuse what is no number of seconds."""
-    if timeout is None:
-        return None
+def find_timeout(
+    where: str, function: Callable[..., Any], *, timeout: object, operation: object, profile: Profile
+) -> tuple[float | None, OperationTimeout | None]:
+    """The seconds that an attempt may take, and the named timeout that they come from."""
+    if operation is None:
+        seconds = None if timeout is None else _seconds(where, timeout)
+        named = None
+    elif timeout is not None:
+        raise UsageError(f"{where}: timeout= and operation= both limit an attempt: give one of them")
+    elif isinstance(operation, str):
+        named = profile.timeout(operation)
+        seconds = named.seconds
+    else:
+        raise UsageError(f"{where}: operation= is the name of a timeout of its profile, not {operation!r}")
+    if seconds is not None:
+        require_outermost(where, function, seconds)
+    return seconds, named
+
+
+def _seconds(where: str, timeout: object) -> float:
     if (
         isinstance(timeout, bool)
         or not isinstance(timeout, int | float)
@@ -122,7 +141,7 @@ def check_kind(where: str, function: Callable[..., Any], *, timeout: float | Non
         _check_importable(where, function)
     elif timeout is not None and not asynchronous:
         raise UsageError(
-            f"{where} is a plain function and cannot be stopped from outside, so timeout= would be a lie: make it async, or "
+            f"{where} is a plain function and cannot be stopped from outside, so a timeout would be a lie: make it async, or "
             'declare isolate="process", and it is killed'
         )
     return asynchronous

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from reprieve.app.pipeline.values import TypeCodec
     from reprieve.core.policy import Profile
+    from reprieve.core.timeouts import OperationTimeout
     from reprieve.ports.intents import StoredResult
 
 Upgrade = Callable[[Any], object]
@@ -43,6 +44,8 @@ class Stage:
     """Runs in a process of its own, which can be killed."""
     timeout: float | None
     """Seconds for one attempt."""
+    operation: OperationTimeout | None
+    """The named timeout that `timeout` comes from."""
     idempotent: bool
     repairable: bool
     """What it returns is a model's output, which the model may be asked to mend."""

@@ -306,4 +306,7 @@ def _plainly(function: Callable[..., object], *arguments: object) -> object:
 
 
 def _too_slow(stage: Stage) -> TimeoutError:
+    if stage.operation is not None:
+        detail = "its process was killed" if stage.isolated else stage.operation.unstopped
+        return stage.operation.error(detail)
     return TimeoutError(f"the stage took longer than its timeout of {stage.timeout:g} s")

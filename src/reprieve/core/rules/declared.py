@@ -11,7 +11,7 @@ from reprieve.core.finding import Finding
 from reprieve.errors import NeedsReview, Retryable
 
 if TYPE_CHECKING:
-    from reprieve.errors import Verdict
+    from reprieve.errors import OperationTimeoutError, Verdict
 
 _CLASS_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 
@@ -34,6 +34,20 @@ def of_verdict(verdict: Verdict, rule: str, *, field: str = "type") -> Finding:
         retryable=declared is ErrorClass.DECLARED_RETRYABLE,
         retry_after=seconds(attribute(verdict, "retry_after")),
         category=category(attribute(verdict, "category")),
+    )
+
+
+def of_operation_timeout(exc: OperationTimeoutError) -> Finding:
+    """A named timeout that expired: its action says whether another try is worth it."""
+    # What is only tried again is a slow answer, in one class with the timeouts of clients.
+    retried = exc.action == "retry"
+    return Finding(
+        ErrorClass.NETWORK_TIMEOUT if retried else ErrorClass.OPERATION_TIMEOUT,
+        rule=f"timeout.{exc.operation}",
+        field="action",
+        value=exc.action,
+        retryable=exc.retryable,
+        outcome_unknown=True,
     )
 
 

@@ -101,6 +101,6 @@ async def _work(url: str, pipelines: list[Pipeline], settings: WorkerSettings, *
 
 
 async def _supervise(url: str, command: list[str], processes: int) -> int:
-    from reprieve.wiring import keep_workers  # noqa: PLC0415 - who asks for help does not wait for it
+    from reprieve.wiring import supervise_workers  # noqa: PLC0415 - who asks for help does not wait for it
 
-    return await keep_workers(url, command, processes)
+    return await supervise_workers(url, command, processes)

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from reprieve.adapters.process.memory import OomWatch, counter_files, oom_kills
+from reprieve.processes.oom import OomWatch, counter_files, oom_kills
 
 EVENTS = "low 0\nhigh 0\nmax 2131\noom 17\noom_kill 5\noom_group_kill 1\n"
 EVENTS_OF_AN_OLD_KERNEL = "low 0\nhigh 0\nmax 0\noom 0\n"

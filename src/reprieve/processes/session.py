@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-class Started:
+class SessionProcess:
     """A process in a session of its own, so that a terminal's Ctrl-C does not reach it and its helpers end with it.
 
     It is bound to the event loop that it was started in, and to the thread of that loop: the kernel tells a child of

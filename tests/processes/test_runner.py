@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from reprieve.adapters.process.isolator import ProcessIsolator
-from reprieve.adapters.process.memory import OomWatch
 from reprieve.app.judging import classify
 from reprieve.core.failure import ErrorClass
 from reprieve.errors import UsageError
 from reprieve.ports.isolation import ChildDiedError, IsolatedError
+from reprieve.processes.oom import OomWatch
+from reprieve.processes.runner import ChildProcessRunner
 from reprieve.testing import failure_of
 
 LAB = Path(__file__).parent / "process_lab"
@@ -61,7 +61,7 @@ def run(*calls, judge, limit=2, timeout=LIMIT, **options):
     """Make the calls one after another in one isolator; the last result, or whatever is raised."""
 
     async def all_of_them():
-        isolator = ProcessIsolator(limit, **options)
+        isolator = ChildProcessRunner(limit, **options)
         try:
             for function, *arguments in calls:
                 result = await isolator.call(function, tuple(arguments), timeout=timeout, judge=judge)
@@ -92,7 +92,7 @@ def test_ten_megabytes_go_there_and_back(work):
 
 def test_a_child_is_kept_warm_and_used_again(work):
     async def pids():
-        isolator = ProcessIsolator()
+        isolator = ChildProcessRunner()
         found = [await isolator.call(work.pid, (), timeout=LIMIT, judge=work.judge) for _ in range(5)]
         with pytest.raises(IsolatedError):
             await isolator.call(work.raise_connection_refused, (), timeout=LIMIT, judge=work.judge)
@@ -107,7 +107,7 @@ def test_a_child_is_kept_warm_and_used_again(work):
 
 def test_fifty_calls_at_once_share_four_children_and_none_is_mixed_up(work):
     async def fifty():
-        isolator = ProcessIsolator(4)
+        isolator = ChildProcessRunner(4)
         numbers = asyncio.gather(
             *(isolator.call(work.add, (number, 1000), timeout=LIMIT, judge=work.judge) for number in range(50))
         )
@@ -126,7 +126,7 @@ def test_fifty_calls_at_once_share_four_children_and_none_is_mixed_up(work):
 
 def test_the_event_loop_goes_on_while_a_child_works(work, tmp_path):
     async def main():
-        isolator = ProcessIsolator()
+        isolator = ChildProcessRunner()
         call = asyncio.create_task(
             isolator.call(work.wait_for, (tmp_path / "sign", "seen"), timeout=LIMIT, judge=work.judge)
         )
@@ -196,7 +196,7 @@ def test_a_judge_that_fails_is_told_readably(work):
 )
 def test_a_child_that_dies_is_told_by_its_exit_code_and_the_next_call_gets_another(work, name, arguments, code):
     async def main():
-        isolator = ProcessIsolator(1)
+        isolator = ChildProcessRunner(1)
         try:
             with pytest.raises(ChildDiedError) as raised:
                 await isolator.call(getattr(work, name), arguments, timeout=LIMIT, judge=work.judge)
@@ -222,7 +222,7 @@ def test_a_death_is_noticed_although_a_fork_in_another_session_holds_the_pipe(wo
 
 def test_a_child_that_died_while_idle_is_replaced(work):
     async def main():
-        isolator = ProcessIsolator(1)
+        isolator = ChildProcessRunner(1)
         first = await isolator.call(work.pid, (), timeout=LIMIT, judge=work.judge)
         os.kill(first, signal.SIGKILL)
         await asyncio.to_thread(until, lambda: not os.path.lexists(f"/proc/{first}"))  # so it has been reaped
@@ -258,7 +258,7 @@ def test_work_that_hangs_is_killed_at_its_timeout_with_all_that_it_started(work,
 
 def test_a_timeout_does_not_count_the_wait_for_a_child(work, tmp_path):
     async def main():
-        isolator = ProcessIsolator(1)
+        isolator = ChildProcessRunner(1)
         first = isolator.call(work.wait_for, (tmp_path / "sign", "first"), timeout=None, judge=work.judge)
         second = isolator.call(work.add, (1, 1), timeout=2.0, judge=work.judge)
         both = asyncio.gather(first, second)
@@ -274,7 +274,7 @@ def test_a_timeout_does_not_count_the_wait_for_a_child(work, tmp_path):
 
 def test_cancelling_the_caller_kills_the_child_before_the_cancellation_is_seen(work, tmp_path):
     async def main():
-        isolator = ProcessIsolator(1)
+        isolator = ChildProcessRunner(1)
         call = asyncio.create_task(
             isolator.call(work.write_pid_and_hang, (tmp_path / "pid",), timeout=None, judge=work.judge)
         )
@@ -291,7 +291,7 @@ def test_cancelling_the_caller_kills_the_child_before_the_cancellation_is_seen(w
 
 def test_a_caller_cancelled_while_it_waits_for_a_child_takes_no_place(work, tmp_path):
     async def main():
-        isolator = ProcessIsolator(1)
+        isolator = ChildProcessRunner(1)
         first = asyncio.create_task(
             isolator.call(work.wait_for, (tmp_path / "sign", "first"), timeout=LIMIT, judge=work.judge)
         )
@@ -310,7 +310,7 @@ def test_a_caller_cancelled_while_it_waits_for_a_child_takes_no_place(work, tmp_
 
 def test_closing_ends_idle_and_busy_children_and_may_be_done_twice(work, tmp_path):
     async def main():
-        isolator = ProcessIsolator()
+        isolator = ChildProcessRunner()
         idle, other = await asyncio.gather(
             *(isolator.call(work.pid_after, (0.2,), timeout=LIMIT, judge=work.judge) for _ in range(2))
         )
@@ -334,10 +334,10 @@ PARENT = """
 import asyncio, sys
 sys.path.insert(0, {lab!r})
 import isolated_work as work
-from reprieve.adapters.process.isolator import ProcessIsolator
+from reprieve.processes.runner import ChildProcessRunner
 
 async def main():
-    isolator = ProcessIsolator()
+    isolator = ChildProcessRunner()
     idle = await isolator.call(work.pid, (), timeout=None, judge=work.judge)
     open({idle!r}, "w").write(str(idle))
     calls = [isolator.call(work.write_pid_and_hang, (file,), timeout=None, judge=work.judge) for file in {busy!r}]
@@ -360,7 +360,7 @@ def test_children_are_gone_when_their_parent_is_killed(tmp_path):
 
 def test_nothing_is_left_open_by_children_that_died_or_were_killed(work):
     async def main():
-        isolator = ProcessIsolator(2)
+        isolator = ChildProcessRunner(2)
 
         async def call(function, *arguments, seconds=LIMIT):
             with contextlib.suppress(ChildDiedError, TimeoutError):
@@ -479,7 +479,7 @@ def test_a_result_that_cannot_be_read_back_is_told_readably(work):
 @pytest.mark.parametrize("limit", [0, 1.5, True])
 def test_a_limit_that_is_none_is_refused(limit):
     with pytest.raises(UsageError, match=r"^limit"):
-        ProcessIsolator(limit)
+        ChildProcessRunner(limit)
 
 
 SCRIPT = """
@@ -487,7 +487,7 @@ import asyncio, sys
 from dataclasses import dataclass
 sys.path.insert(0, {lab!r})
 import isolated_work
-from reprieve.adapters.process.isolator import ProcessIsolator
+from reprieve.processes.runner import ChildProcessRunner
 
 @dataclass
 class Point:
@@ -497,7 +497,7 @@ def moved(point):
     return Point(point.x + 1)
 
 async def main():
-    isolator = ProcessIsolator(1)
+    isolator = ChildProcessRunner(1)
     for _ in range(2):
         result = await isolator.call(moved, (Point(1),), timeout=None, judge=isolated_work.judge)
     await isolator.close()

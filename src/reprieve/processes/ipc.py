@@ -29,7 +29,7 @@ Route = tuple[str, str, int]
 """Module, qualified name, and how many times `__wrapped__` is followed from there."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is."""
 
     READY = 0
@@ -40,7 +40,7 @@ class Kind(IntEnum):
     REFUSED = 5
 
 
-def frame(kind: Kind, body: bytes = b"") -> bytes:
+def frame(kind: FrameKind, body: bytes = b"") -> bytes:
     """Ready to be sent."""
     return HEADER.pack(kind, len(body)) + body
 
@@ -83,7 +83,7 @@ def main_module() -> ModuleType:
     return sys.modules["__main__"]
 
 
-def route_to(function: Callable[..., object]) -> Route:
+def function_path(function: Callable[..., object]) -> Route:
     """By which name a new process finds the function; `UsageError` where it could not."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     problem = "only a plain function at the top of a module can be run in a process of its own"
@@ -102,7 +102,7 @@ def route_to(function: Callable[..., object]) -> Route:
     )
 
 
-def follow(route: Route, main: Callable[[], ModuleType]) -> Callable[..., object]:
+def import_function(route: Route, main: Callable[[], ModuleType]) -> Callable[..., object]:
     """The function that a route leads to."""
     module, name, depth = route
     found = _walk(main() if module in _MAIN else importlib.import_module(module), name)

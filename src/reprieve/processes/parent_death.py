@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 _SECONDS_BETWEEN_LOOKS = 0.5
 
 
-def die_with(parent: int, signal_number: int) -> None:
+def exit_with_parent(parent: int, signal_number: int) -> None:
     """Have this process sent the signal when its parent is gone; at once if it already is."""
     if sys.platform != "linux" or not _ask_the_kernel(signal_number):
         threading.Thread(target=_look_out_for, args=(parent, signal_number), daemon=True).start()
@@ -36,5 +36,5 @@ def _look_out_for(parent: int, signal_number: int) -> None:
 
 
 if __name__ == "__main__":
-    die_with(int(sys.argv[1]), signal.SIGTERM)
+    exit_with_parent(int(sys.argv[1]), signal.SIGTERM)
     os.execvp(sys.argv[2], sys.argv[2:])  # noqa: S606 - the command is the caller's own

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from reprieve.adapters.process.children import Children
-from reprieve.adapters.process.memory import OomWatch
 from reprieve.adapters.sql.reader import SqlReader
 from reprieve.adapters.sql.sqlite import SqliteStore
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
-from reprieve.app.supervisor import reporting, supervise
 from reprieve.core.policy import Cause
 from reprieve.errors import UsageError
 from reprieve.ports.intents import Register
+from reprieve.processes.oom import OomWatch
+from reprieve.processes.restarts import crash_reporter, supervise_processes
+from reprieve.processes.spawner import SubprocessSpawner
 from reprieve.testing import FakeClock
 
 LIMIT = 60.0
@@ -48,10 +48,10 @@ def run(command, count=1, *, clock=None, report=None, memory=None, meanwhile=Non
 
     async def main():
         supervising = asyncio.create_task(
-            supervise(
+            supervise_processes(
                 command,
                 count,
-                processes=Children(memory=memory),
+                processes=SubprocessSpawner(memory=memory),
                 report=Deaths() if report is None else report,
                 clock=SystemClock() if clock is None else clock,
                 shared=True,
@@ -270,7 +270,7 @@ def test_a_death_is_told_to_the_store_for_the_workers_of_that_process_and_for_no
                     ("dead too", "here", 71),
                 ]
             ]
-            report = reporting(journal, reader, "here")
+            report = crash_reporter(journal, reader, "here")
             assert await store.lost_workers(now, besides=0) == []
             await report(71, Cause.OUT_OF_MEMORY)
             await report(99, Cause.CRASH)
@@ -291,7 +291,9 @@ def test_cancelling_the_supervisor_leaves_nobody_behind(tmp_path):
     async def main():
         command = python(NEVER_STOPS, tmp_path)
         supervising = asyncio.create_task(
-            supervise(command, 2, processes=Children(), report=Deaths(), clock=SystemClock(), shared=True)
+            supervise_processes(
+                command, 2, processes=SubprocessSpawner(), report=Deaths(), clock=SystemClock(), shared=True
+            )
         )
         await asyncio.to_thread(until, lambda: len(list(tmp_path.glob("up-*"))) == 2)
         supervising.cancel()
@@ -304,15 +306,15 @@ def test_cancelling_the_supervisor_leaves_nobody_behind(tmp_path):
 
 SUPERVISOR = """
 import asyncio, sys
-from reprieve.adapters.process.children import Children
+from reprieve.processes.spawner import SubprocessSpawner
 from reprieve.app.clock import SystemClock
 from reprieve.app.journal import Journal
-from reprieve.app.supervisor import reporting, supervise
+from reprieve.processes.restarts import crash_reporter, supervise_processes
 
 async def report(pid, cause): ...
 
 command = [sys.executable, "-c", sys.argv[2], sys.argv[1]]
-sys.exit(asyncio.run(supervise(command, 2, processes=Children(), report=report, clock=SystemClock(), shared=True)))
+sys.exit(asyncio.run(supervise_processes(command, 2, processes=SubprocessSpawner(), report=report, clock=SystemClock(), shared=True)))
 """
 
 
@@ -343,10 +345,14 @@ def test_a_supervisor_that_is_asked_to_stop_exits_with_zero(tmp_path):
 def test_a_number_of_processes_that_cannot_be_is_refused(count, shared):
     with pytest.raises(UsageError, match="process"):
         asyncio.run(
-            supervise(["true"], count, processes=Children(), report=Deaths(), clock=SystemClock(), shared=shared)
+            supervise_processes(
+                ["true"], count, processes=SubprocessSpawner(), report=Deaths(), clock=SystemClock(), shared=shared
+            )
         )
 
 
 def test_one_process_may_work_on_a_file_of_its_own():
-    supervising = supervise(python("pass"), 1, processes=Children(), report=Deaths(), clock=SystemClock(), shared=False)
+    supervising = supervise_processes(
+        python("pass"), 1, processes=SubprocessSpawner(), report=Deaths(), clock=SystemClock(), shared=False
+    )
     assert asyncio.run(supervising) == 0

@@ -10,23 +10,23 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from reprieve.adapters.process import child as child_program
-from reprieve.adapters.process.exits import Started
-from reprieve.adapters.process.memory import OomWatch
-from reprieve.adapters.process.wire import (
-    HEADER,
-    NO_MEMORY,
-    Kind,
-    frame,
-    main_module,
-    pickled,
-    route_to,
-    told,
-    unpickled,
-)
 from reprieve.core.backoff import require_whole
 from reprieve.errors import UsageError
 from reprieve.ports.isolation import ChildDiedError, IsolatedError
+from reprieve.processes import child_main
+from reprieve.processes.ipc import (
+    HEADER,
+    NO_MEMORY,
+    FrameKind,
+    frame,
+    function_path,
+    main_module,
+    pickled,
+    told,
+    unpickled,
+)
+from reprieve.processes.oom import OomWatch
+from reprieve.processes.session import SessionProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,21 +42,21 @@ _SECONDS_TO_DIE: Final = 10.0
 """For a child that was killed; one that hangs in the kernel for longer is left to it."""
 
 
-class ProcessIsolator:
+class ChildProcessRunner:
     """At most `limit` children at a time; more calls wait. It belongs to the event loop that it is used in."""
 
     def __init__(self, limit: int = 8, *, memory: OomWatch | None = None) -> None:
         """Start nothing yet."""
         require_whole("limit", limit, 1, _MOST_CHILDREN)
-        if child_program.loading_main:
+        if child_main.loading_main:
             raise UsageError(
                 "a script whose stages are isolated is run again in their processes, to find them:"
                 " put what it does under `if __name__ == '__main__':`"
             )
         self._slots = asyncio.Semaphore(limit)
         self._memory = OomWatch() if memory is None else memory
-        self._children: set[_Child] = set()
-        self._idle: list[_Child] = []
+        self._children: set[_PooledChild] = set()
+        self._idle: list[_PooledChild] = []
         self._closed = False
 
     async def call(
@@ -68,10 +68,10 @@ class ProcessIsolator:
         judge: Callable[[BaseException], Judgement],
     ) -> object:
         """Call it in a child; see the port."""
-        route = route_to(function)
+        route = function_path(function)
         name = f"{route[0]}.{route[1]}"
         work = pickled((route, arguments), f"what {name} is called with")
-        request = frame(Kind.JUDGE, pickled(judge, "the judge")) + frame(Kind.WORK, work)
+        request = frame(FrameKind.JUDGE, pickled(judge, "the judge")) + frame(FrameKind.WORK, work)
         async with self._slots:
             child = await self._take()
             try:
@@ -89,7 +89,7 @@ class ProcessIsolator:
         """End all children: the idle ones leave by themselves, the others are killed."""
         self._closed = True
         for child in self._idle:
-            child.dismiss()
+            child.stop()
         for child in self._children.difference(self._idle):
             child.process.kill()
         if self._children:
@@ -98,7 +98,7 @@ class ProcessIsolator:
             await self._end(child)
         self._idle.clear()
 
-    async def _take(self) -> _Child:
+    async def _take(self) -> _PooledChild:
         while self._idle:
             child = self._idle.pop()
             if not child.process.exited.done():
@@ -106,16 +106,16 @@ class ProcessIsolator:
             self._forget(child)
         if self._closed:
             raise UsageError("this isolator is closed")
-        child = _Child(self._memory)
+        child = _PooledChild(self._memory)
         self._children.add(child)
         try:
-            await child.come_up()
+            await child.start()
         except BaseException:
             await self._end(child)
             raise
         return child
 
-    async def _end(self, child: _Child) -> None:
+    async def _end(self, child: _PooledChild) -> None:
         """Kill it, and go on only when it is gone, so that a second try never runs beside it."""
         child.process.kill()
         try:
@@ -123,12 +123,12 @@ class ProcessIsolator:
         finally:
             self._forget(child)
 
-    def _forget(self, child: _Child) -> None:
+    def _forget(self, child: _PooledChild) -> None:
         self._children.discard(child)
-        child.dismiss()
+        child.stop()
 
 
-class _Child:
+class _PooledChild:
     """One process and the pipe to it."""
 
     def __init__(self, memory: OomWatch) -> None:
@@ -137,29 +137,29 @@ class _Child:
         self._pipe.setblocking(False)  # noqa: FBT003 - positional only
         with theirs:
             try:
-                self.process = Started(_command(theirs.fileno()), descriptors=[theirs.fileno()])
+                self.process = SessionProcess(_command(theirs.fileno()), descriptors=[theirs.fileno()])
             except BaseException:
                 self._pipe.close()
                 raise
         # Where a process that it forked still holds the pipe, nothing else would tell us of the end.
         self.process.exited.add_done_callback(self._shut)
 
-    async def come_up(self) -> None:
+    async def start(self) -> None:
         """Wait until it can take work."""
         await self.ask(b"", _SECONDS_TO_START)
 
-    async def ask(self, request: bytes, timeout: float | None) -> tuple[Kind, bytearray]:  # noqa: ASYNC109 - as the port has it
+    async def ask(self, request: bytes, timeout: float | None) -> tuple[FrameKind, bytearray]:  # noqa: ASYNC109 - as the port has it
         """Send what it is to do, and wait for its answer."""
         kills_before = self._memory.count()
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.get_running_loop().sock_sendall(self._pipe, request)
                 kind, size = HEADER.unpack(await self._exactly(HEADER.size))
-                return Kind(kind), await self._exactly(size)
+                return FrameKind(kind), await self._exactly(size)
         except (EOFError, ConnectionError):
             raise await self._death(kills_before) from None
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """Close the pipe, on which it leaves."""
         self._pipe.close()
 
@@ -196,19 +196,19 @@ def _command(descriptor: int) -> list[str]:
     path = None if path is None else str(Path(path).absolute())
     program = (
         f"import sys; sys.path[:] = {sys.path!r};"
-        f" from {child_program.__name__} import serve; serve({descriptor}, {os.getpid()}, {name!r}, {path!r})"
+        f" from {child_main.__name__} import serve; serve({descriptor}, {os.getpid()}, {name!r}, {path!r})"
     )
     return [sys.executable, "-P", "-c", program]
 
 
-def _opened(kind: Kind, body: bytearray, name: str) -> object:
+def _opened(kind: FrameKind, body: bytearray, name: str) -> object:
     match kind:
-        case Kind.RETURNED:
+        case FrameKind.RETURNED:
             try:
                 return unpickled(body, main_module)
             except Exception as error:
                 raise UsageError(f"the result of {name} cannot be read back: {told(error)}") from error
-        case Kind.FAILED:
+        case FrameKind.FAILED:
             raise IsolatedError(*unpickled(body, main_module))
         case _:
             raise UsageError(body.decode())

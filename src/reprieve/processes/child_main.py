@@ -10,19 +10,19 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from reprieve.adapters.process.parent import die_with
-from reprieve.adapters.process.wire import (
+from reprieve.errors import UsageError
+from reprieve.processes.ipc import (
     HEADER,
     NO_MEMORY,
-    Kind,
-    follow,
+    FrameKind,
     frame,
+    import_function,
     main_module,
     pickled,
     told,
     unpickled,
 )
-from reprieve.errors import UsageError
+from reprieve.processes.parent_death import exit_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,12 +37,12 @@ loading_main = False
 def serve(descriptor: int, parent: int, main_name: str | None, main_path: str | None) -> None:
     """Answer calls until the parent closes the pipe."""
     own = os.getpid()
-    die_with(parent, signal.SIGKILL)
+    exit_with_parent(parent, signal.SIGKILL)
     _leave_signals_to_the_parent(own)
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
     main = _main_of_the_parent(main_name, main_path)
     with socket.socket(fileno=descriptor) as connection:
-        connection.sendall(frame(Kind.READY))
+        connection.sendall(frame(FrameKind.READY))
         while (request := _receive(connection)) is not None:
             answer = _answered(*request, main)
             with contextlib.suppress(OSError, ValueError):  # nobody reads any more, or the stage closed it
@@ -102,7 +102,7 @@ def _main_of_the_parent(name: str | None, path: str | None) -> Callable[[], Modu
 
 def _receive(connection: socket.socket) -> tuple[bytearray, bytearray] | None:
     parts = []
-    for _ in (Kind.JUDGE, Kind.WORK):
+    for _ in (FrameKind.JUDGE, FrameKind.WORK):
         header = _exactly(connection, HEADER.size)
         body = None if header is None else _exactly(connection, HEADER.unpack(header)[1])
         if body is None:
@@ -131,13 +131,13 @@ def _answered(judge_data: bytearray, work_data: bytearray, main: Callable[[], Mo
             raise UsageError(f"the judge cannot be loaded in another process: {told(error)}") from error
         return _called(work_data, main, judge)
     except UsageError as refusal:
-        return frame(Kind.REFUSED, str(refusal).encode(errors="replace"))
+        return frame(FrameKind.REFUSED, str(refusal).encode(errors="replace"))
 
 
 def _called(work_data: bytearray, main: Callable[[], ModuleType], judge: Judge) -> bytes:
     try:
         route, arguments = unpickled(work_data, main)
-        function = follow(route, main)
+        function = import_function(route, main)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"function or arguments cannot be loaded in another process: {told(error)}") from error
     except Exception as error:  # noqa: BLE001 - the module's own code failed
@@ -149,14 +149,14 @@ def _called(work_data: bytearray, main: Callable[[], ModuleType], judge: Judge) 
     except BaseException as error:  # noqa: BLE001 - whatever a stage may raise
         return _judged(error, judge)
     try:
-        return frame(Kind.RETURNED, pickled(result, f"the result of {route[0]}.{route[1]}"))
+        return frame(FrameKind.RETURNED, pickled(result, f"the result of {route[0]}.{route[1]}"))
     except MemoryError as error:
         return _judged(error, judge)
 
 
 def _judged(error: BaseException, judge: Judge) -> bytes:
     try:
-        return frame(Kind.FAILED, pickled(judge(error), "a verdict"))
+        return frame(FrameKind.FAILED, pickled(judge(error), "a verdict"))
     except MemoryError:
         os._exit(NO_MEMORY)
     except BaseException as problem:

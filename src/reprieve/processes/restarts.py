@@ -1,7 +1,7 @@
-"""Several worker processes, kept alive: started again when they die, told to stop when we are.
+"""A pool of worker processes: each is started again when it ends, and all stop on SIGTERM or SIGINT.
 
-A death is told to the store at once, so that the dead worker's jobs are taken over without waiting for its lease to run
-out, and are charged to what ended it.
+The end of a process is reported to the store at once. The jobs of its worker are rescued without waiting for the lease
+to expire, and are charged to what ended the process.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from reprieve.app.redaction import redact_exception
 from reprieve.core.backoff import require_whole
 from reprieve.core.policy import Cause
+from reprieve.core.restart import Restart, RestartHistory, RestartPolicy, decide_restart
 from reprieve.errors import UsageError
 from reprieve.ports.intents import Lost
 from reprieve.ports.isolation import ended
@@ -24,31 +25,26 @@ if TYPE_CHECKING:
 
     from reprieve.app.journal import Journal
     from reprieve.ports.clock import Clock
-    from reprieve.ports.processes import Exit, Process, Processes
     from reprieve.ports.reader import Reader
+    from reprieve.processes.spawner import ChildProcess, ProcessExit, SubprocessSpawner
 
     Report = Callable[[int, Cause], Awaitable[None]]
 
 _LOG: Final = logging.getLogger("reprieve.supervisor")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _MOST_PROCESSES: Final = 1000
-_FIRST_WAIT: Final = 0.5
-_LONGEST_WAIT: Final = 30.0
-_LIFE: Final = 60.0
-"""Seconds after which a process counts as one that had come up."""
+_POLICY: Final = RestartPolicy()
 _GRACE: Final = 5.0
 """Seconds that are left after the second signal."""
 _REPORT_PATIENCE: Final = 10.0
 """Seconds to tell of a death; after that the lease has to run out."""
-_REFUSED: Final = 2
-"""Exit code of a command line that was wrong: starting it again would not help."""
 
 
-async def supervise(
+async def supervise_processes(
     command: Sequence[str],
     count: int,
     *,
-    processes: Processes,
+    processes: SubprocessSpawner,
     report: Report,
     clock: Clock,
     shared: bool,
@@ -64,7 +60,7 @@ async def supervise(
         raise UsageError(
             "a SQLite file has one working process at a time: leave --processes at 1, or use PostgreSQL for more"
         )
-    crew = _Crew(command, processes, report, clock)
+    crew = _ProcessPool(command, processes, report, clock)
     try:
         with _signals(crew.stop):
             async with asyncio.TaskGroup() as places:
@@ -75,8 +71,8 @@ async def supervise(
     return code if code >= 0 else 128 - code
 
 
-def reporting(journal: Journal, reader: Reader, host: str) -> Report:
-    """A `report` for `supervise`: tells the store which workers died with a process of this host."""
+def crash_reporter(journal: Journal, reader: Reader, host: str) -> Report:
+    """A `report` for `supervise_processes`: tells the store which workers died with a process of this host."""
 
     async def report(pid: int, cause: Cause) -> None:
         workers = await asyncio.to_thread(reader.workers)
@@ -88,12 +84,12 @@ def reporting(journal: Journal, reader: Reader, host: str) -> Report:
     return report
 
 
-class _Crew:
+class _ProcessPool:
     """The processes that run now, and whether they are to stop."""
 
-    def __init__(self, command: Sequence[str], processes: Processes, report: Report, clock: Clock) -> None:
+    def __init__(self, command: Sequence[str], processes: SubprocessSpawner, report: Report, clock: Clock) -> None:
         self._command, self._processes, self._report, self._clock = command, processes, report, clock
-        self._running: set[Process] = set()
+        self._running: set[ChildProcess] = set()
         self._stopping = asyncio.Event()
         self._hurry: asyncio.Task[None] | None = None
 
@@ -107,17 +103,16 @@ class _Crew:
 
     async def keep_one(self) -> int:
         """Run one process after another in one place; the exit code of the last, 0 where none was left to be stopped."""
-        wait, first = _FIRST_WAIT, True
+        history = RestartHistory()
         while not self._stopping.is_set():
             began = self._clock.monotonic()
             code = await self._run()
-            if code == 0 or self._stopping.is_set() or (code == _REFUSED and first):
+            lived = self._clock.monotonic() - began
+            decision = decide_restart(history, code, lived, _POLICY, stopping=self._stopping.is_set())
+            if not isinstance(decision, Restart):
                 return code
-            first = False
-            if self._clock.monotonic() - began >= _LIFE:
-                wait = _FIRST_WAIT
-            await self._pause(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+            history = decision.history
+            await self._pause(decision.delay_seconds)
         return 0
 
     async def end(self) -> None:
@@ -143,7 +138,7 @@ class _Crew:
         await self._tell(process.pid, exited, stopped=stopped)
         return 0 if exited.code == -signal.SIGTERM and stopped else exited.code
 
-    async def _tell(self, pid: int, exited: Exit, *, stopped: bool) -> None:
+    async def _tell(self, pid: int, exited: ProcessExit, *, stopped: bool) -> None:
         cause = Cause.OUT_OF_MEMORY if exited.out_of_memory else Cause.DEPLOY if stopped else Cause.CRASH
         _LOG.warning("worker process %d %s (%s)", pid, ended(exited.code), cause)
         try:

@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from reprieve.adapters.process import parent
-from reprieve.adapters.process.exits import Started
-from reprieve.adapters.process.memory import OomWatch
-from reprieve.ports.processes import Exit
+from reprieve.processes import parent_death
+from reprieve.processes.oom import OomWatch
+from reprieve.processes.session import SessionProcess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,31 +21,41 @@ _SECONDS_BETWEEN_COUNTS: Final = 1.0
 giving its memory back, but may also have risen long before, for another."""
 
 
-class Children:
-    """The `Processes` of this machine."""
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How a process ended."""
+
+    code: int
+    """As `subprocess` has it: negative where a signal ended it."""
+    out_of_memory: bool = False
+    """The system killed it for want of memory; false where that cannot be known."""
+
+
+class SubprocessSpawner:
+    """Starts commands on this machine."""
 
     def __init__(self, *, memory: OomWatch | None = None) -> None:
         self._memory = OomWatch() if memory is None else memory
 
-    def start(self, command: Sequence[str]) -> Child:
+    def start(self, command: Sequence[str]) -> ChildProcess:
         """Start one, with our environment and output and an empty input."""
-        return Child(Started(_bound_to_us(command)), self._memory)
+        return ChildProcess(SessionProcess(_bound_to_us(command)), self._memory)
 
 
-class Child:
+class ChildProcess:
     """One of them."""
 
-    def __init__(self, started: Started, memory: OomWatch) -> None:
+    def __init__(self, started: SessionProcess, memory: OomWatch) -> None:
         self._started, self._memory = started, memory
         self._killed = False
-        self._exit: Exit | None = None
+        self._exit: ProcessExit | None = None
 
     @property
     def pid(self) -> int:
         """Its number."""
         return self._started.pid
 
-    async def wait(self) -> Exit:
+    async def wait(self) -> ProcessExit:
         """How it ended, once it has."""
         older = newer = self._memory.count()
         while self._exit is None:
@@ -53,7 +63,7 @@ class Child:
             if self._started.exited.done():
                 code = self._started.exited.result()
                 by_others = code == -signal.SIGKILL and not self._killed
-                self._exit = Exit(code, out_of_memory=by_others and self._memory.rose(older))
+                self._exit = ProcessExit(code, out_of_memory=by_others and self._memory.rose(older))
             else:
                 older, newer = newer, self._memory.count()
         return self._exit
@@ -72,4 +82,4 @@ def _bound_to_us(command: Sequence[str]) -> list[str]:
     """The same, preceded by asking the kernel for SIGTERM when we die; what it is asked for survives the exec."""
     if sys.platform != "linux":
         return list(command)
-    return [sys.executable, "-I", "-S", parent.__file__, str(os.getpid()), *command]
+    return [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *command]

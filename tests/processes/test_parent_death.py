@@ -17,13 +17,13 @@ time.sleep(600)
 """
 CHILD = """
 import sys, threading, time
-from reprieve.adapters.process import parent
+from reprieve.processes import parent_death
 {how}
 print("up", flush=True)
 time.sleep(600)
 """
-ASKED = "parent.die_with(int(sys.argv[1]), 15)"
-LOOKED_OUT_FOR = "threading.Thread(target=parent._look_out_for, args=(int(sys.argv[1]), 15), daemon=True).start()"
+ASKED = "parent_death.exit_with_parent(int(sys.argv[1]), 15)"
+LOOKED_OUT_FOR = "threading.Thread(target=parent_death._look_out_for, args=(int(sys.argv[1]), 15), daemon=True).start()"
 
 
 def ended(pid):

@@ -1,0 +1,1 @@
+"""Other systems that Reprieve works with, one module each. None of them imports the engine."""

@@ -1,0 +1,141 @@
+"""Amazon SQS: messages for `handle`, received and ended through a client of boto3.
+
+    queue = SqsQueue(boto3.client("sqs"), url, dead_letter_url=dead_letter_url)
+    while True:
+        for message in await queue.receive():
+            async with handle(message) as item:
+                await charge(item.parse(Order))
+
+    await queue.replay()
+
+SQS counts deliveries, and nothing else: a crash takes an attempt like a failure does. A dead letter has the
+body of its message, so that SQS can move it back itself; its attributes say why it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from reprieve.streams.dead_letters import ERROR_CONTEXT, ORIGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MAX_VISIBILITY_SECONDS: Final = 43_200
+"""SQS hides a message for twelve hours at most."""
+_MAX_BATCH: Final = 10
+
+
+class SqsQueue:
+    """A queue and the queue of its dead letters, which must have no redrive policy between them."""
+
+    def __init__(self, client: Any, url: str, *, dead_letter_url: str) -> None:  # noqa: ANN401 - boto3 has no types
+        self.client, self.url, self.dead_letter_url = client, url, dead_letter_url
+
+    @property
+    def name(self) -> str:
+        """The last part of its URL."""
+        return self.url.rpartition("/")[2]
+
+    async def receive(self, *, limit: int = _MAX_BATCH, wait_seconds: int = 20) -> list[SqsMessage]:
+        """Wait for messages. One that does not end within the visibility timeout is delivered again."""
+        found = await self.call(
+            self.client.receive_message,
+            QueueUrl=self.url,
+            MaxNumberOfMessages=min(limit, _MAX_BATCH),
+            WaitTimeSeconds=wait_seconds,
+            MessageSystemAttributeNames=["ApproximateReceiveCount", "MessageGroupId"],
+        )
+        return [SqsMessage(self, each) for each in found.get("Messages", [])]
+
+    async def replay(self, *, limit: int = _MAX_BATCH) -> int:
+        """Send dead letters to the queue again, and remove them; return how many there were.
+
+        A crash in between leaves the dead letter, and its message can be sent twice.
+        """
+        found = await self.call(
+            self.client.receive_message,
+            QueueUrl=self.dead_letter_url,
+            MaxNumberOfMessages=min(limit, _MAX_BATCH),
+            MessageSystemAttributeNames=["MessageGroupId"],
+        )
+        letters = found.get("Messages", [])
+        for each in letters:
+            await self.send(self.url, each, attributes={})
+            await self.call(
+                self.client.delete_message, QueueUrl=self.dead_letter_url, ReceiptHandle=each["ReceiptHandle"]
+            )
+        return len(letters)
+
+    async def send(self, url: str, message: Mapping[str, Any], *, attributes: Mapping[str, str]) -> None:
+        """Send a message's body, with attributes."""
+        fifo: dict[str, str] = {}
+        group = message.get("Attributes", {}).get("MessageGroupId")
+        if group:
+            fifo = {"MessageGroupId": group, "MessageDeduplicationId": message["MessageId"]}
+        await self.call(
+            self.client.send_message,
+            QueueUrl=url,
+            MessageBody=message["Body"],
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": value} for name, value in attributes.items()
+            },
+            **fifo,
+        )
+
+    async def call(self, function: Callable[..., Any], **parameters: Any) -> Any:  # noqa: ANN401 - boto3 has no types
+        """Call the client in a thread: boto3 blocks."""
+        return await asyncio.to_thread(function, **parameters)
+
+
+class SqsMessage:
+    """One delivery of a message of SQS."""
+
+    integration = "sqs"
+
+    def __init__(self, queue: SqsQueue, received: Mapping[str, Any]) -> None:
+        self._queue, self._received = queue, received
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self._queue.name
+
+    @property
+    def id(self) -> str:
+        """The message's id."""
+        return str(self._received["MessageId"])
+
+    @property
+    def deliveries(self) -> int:
+        """How often SQS has delivered it, about."""
+        return int(self._received.get("Attributes", {}).get("ApproximateReceiveCount", 1))
+
+    @property
+    def body(self) -> bytes:
+        """The body."""
+        return str(self._received["Body"]).encode()
+
+    async def complete(self) -> None:
+        """Delete it."""
+        queue, receipt = self._queue, self._received["ReceiptHandle"]
+        await queue.call(queue.client.delete_message, QueueUrl=queue.url, ReceiptHandle=receipt)
+
+    async def retry(self, delay: float) -> None:
+        """Hide it for so long, in whole seconds: never less than asked for, and at most twelve hours."""
+        seconds = min(math.ceil(delay), MAX_VISIBILITY_SECONDS)
+        queue, receipt = self._queue, self._received["ReceiptHandle"]
+        await queue.call(
+            queue.client.change_message_visibility,
+            QueueUrl=queue.url,
+            ReceiptHandle=receipt,
+            VisibilityTimeout=seconds,
+        )
+
+    async def dead_letter(self, fields: Mapping[str, str]) -> None:
+        """Send it to the queue of dead letters, then delete it. A crash in between can leave two dead letters."""
+        attributes = {name: fields[name] for name in (ERROR_CONTEXT, ORIGIN)}
+        await self._queue.send(self._queue.dead_letter_url, self._received, attributes=attributes)
+        await self.complete()

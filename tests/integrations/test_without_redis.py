@@ -1,0 +1,131 @@
+"""Tasks are neither lost nor stopped while the Redis of their dead letters cannot be reached."""
+
+import asyncio
+import logging
+
+import celery
+import dramatiq
+import pytest
+import redis
+import taskiq
+from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import Shutdown, TimeLimitExceeded
+
+from reprieve.core.policy import Policy
+from reprieve.errors import UsageError
+from reprieve.integrations import celery as celery_integration
+from reprieve.integrations import dramatiq as dramatiq_integration
+from reprieve.integrations.taskiq import ReprieveMiddleware
+
+UNREACHABLE = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def actor():
+    """An actor on a broker in memory, and the middleware."""
+    broker = StubBroker()
+    failures = dramatiq_integration.install(broker, dead_letters=UNREACHABLE)
+
+    @dramatiq.actor(broker=broker)
+    def work(): ...
+
+    yield work
+    broker.close()
+    assert failures in broker.middleware
+
+
+def proxy(actor, **options):
+    return dramatiq.broker.MessageProxy(actor.message_with_options(args=(), **options))
+
+
+def processed(actor, exception, **options):
+    """What a message leads to that raises this: itself, and what was enqueued because of it."""
+    message = proxy(actor, **options)
+    actor.broker.emit_before("process_message", message)
+    actor.broker.emit_after("process_message", message, exception=exception)
+    found = [each for queue in actor.broker.queues.values() for each in queue.queue]
+    return message, [dramatiq.Message.decode(each) for each in found]
+
+
+def test_a_dramatiq_message_whose_dead_letter_cannot_be_written_is_tried_again_later(actor, caplog):
+    with caplog.at_level(logging.WARNING, "reprieve.integrations"):
+        message, (again,) = processed(actor, ValueError("bug"))
+    assert again.options["eta"] > 0
+    assert again.options["retries"] == 1
+    assert not message.failed
+    said = [record.getMessage() for record in caplog.records]
+    assert any("runs without being counted" in each for each in said)
+    assert any("its dead letter cannot be written" in each for each in said)
+
+
+def test_a_dramatiq_message_that_a_shutdown_interrupts_keeps_its_attempts(actor):
+    _, (again,) = processed(actor, Shutdown(), retries=2)
+    assert again.options["retries"] == 2
+
+
+def test_a_dramatiq_message_that_exceeds_its_time_limit_is_retried(actor):
+    _, (again,) = processed(actor, TimeLimitExceeded())
+    assert again.options["retries"] == 1
+
+
+def test_a_celery_task_whose_dead_letter_cannot_be_written_has_failed_where_it_cannot_wait(caplog):
+    app = celery.Celery("shop", broker="memory://", set_as_current=False)
+    celery_integration.install(app, dead_letters=UNREACHABLE)
+
+    @app.task
+    def work():
+        raise ValueError("bug")
+
+    result = work.apply()
+    assert (result.state, type(result.result)) == ("FAILURE", ValueError)
+    assert any("its dead letter cannot be written" in record.getMessage() for record in caplog.records)
+    with pytest.raises(ValueError, match="bug"):
+        work()
+    with pytest.raises(UsageError, match="before the first task"):
+        celery_integration.install(app, dead_letters=UNREACHABLE)
+
+
+def test_an_eager_celery_task_is_retried_until_its_budget_is_spent():
+    app = celery.Celery("shop", broker="memory://", set_as_current=False)
+    celery_integration.install(app, dead_letters=UNREACHABLE)
+    runs = []
+
+    @app.task
+    def work():
+        runs.append(1)
+        raise ConnectionResetError(104, "reset")
+
+    work.apply()
+    assert len(runs) == 4
+
+
+def test_a_budget_above_the_retries_of_celery_is_kept_and_those_of_a_task_are_its_own():
+    app = celery.Celery("shop", broker="memory://", set_as_current=False)
+    celery_integration.install(app, dead_letters=UNREACHABLE, profile=Policy(max_attempts=7))
+    runs = []
+
+    @app.task(bind=True)
+    def work(self, own):
+        runs.append(1)
+        if own:
+            raise self.retry(exc=ValueError("bug"), countdown=0)
+        raise ConnectionResetError(104, "reset")
+
+    work.apply((False,))
+    assert len(runs) == 7
+    runs.clear()
+    work.apply((True,))
+    assert len(runs) == 4
+
+
+def test_a_taskiq_task_whose_dead_letter_cannot_be_written_is_left_unacknowledged():
+    async def main():
+        failures = ReprieveMiddleware(UNREACHABLE)
+        broker = taskiq.InMemoryBroker().with_middlewares(failures)
+        message = taskiq.TaskiqMessage(task_id="t", task_name="x", labels={}, args=[], kwargs={})
+        failures._raw["t"] = broker.formatter.dumps(message).message
+        result = taskiq.TaskiqResult(is_err=True, return_value=None, execution_time=0.1)
+        await failures.on_error(message, result, ValueError("bug"))
+
+    with pytest.raises(redis.exceptions.ConnectionError):
+        asyncio.run(main())
