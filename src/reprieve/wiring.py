@@ -97,8 +97,10 @@ async def supervise_workers(url: str, command: Sequence[str], count: int) -> int
     """Keep so many worker processes of this command alive until told to stop; an exit code."""
     from reprieve.app.worker.recovery import HOST  # noqa: PLC0415 - the same
     from reprieve.processes.restarts import crash_reporter, supervise_processes  # noqa: PLC0415 - the same
+    from reprieve.processes.session import adopt_orphans  # noqa: PLC0415 - the same
     from reprieve.processes.spawner import SubprocessSpawner  # noqa: PLC0415 - only for those who run several
 
+    adopt_orphans()
     if not isinstance(parse(url), PostgresAddress):
         # The next worker on a file takes over by itself: nobody has to be told of a death.
         return await supervise_processes(

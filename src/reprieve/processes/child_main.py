@@ -22,7 +22,6 @@ from reprieve.processes.ipc import (
     told,
     unpickled,
 )
-from reprieve.processes.parent_death import exit_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,10 +33,9 @@ loading_main = False
 """Whether this is a child that is running its parent's script anew, to find what is defined there."""
 
 
-def serve(descriptor: int, parent: int, main_name: str | None, main_path: str | None) -> None:
+def serve(descriptor: int, main_name: str | None, main_path: str | None) -> None:
     """Answer calls until the parent closes the pipe."""
     own = os.getpid()
-    exit_with_parent(parent, signal.SIGKILL)
     _leave_signals_to_the_parent(own)
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
     main = _main_of_the_parent(main_name, main_path)

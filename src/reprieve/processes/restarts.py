@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from reprieve.app.journal import Journal
     from reprieve.ports.clock import Clock
     from reprieve.ports.reader import Reader
-    from reprieve.processes.spawner import ChildProcess, ProcessExit, SubprocessSpawner
+    from reprieve.processes.session import ProcessExit
+    from reprieve.processes.spawner import ChildProcess, SubprocessSpawner
 
     Report = Callable[[int, Cause], Awaitable[None]]
 
-_LOG: Final = logging.getLogger("reprieve.supervisor")
+_LOG: Final = logging.getLogger("reprieve.processes")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _MOST_PROCESSES: Final = 1000
 _POLICY: Final = RestartPolicy()

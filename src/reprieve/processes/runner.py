@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import sys
 from pathlib import Path
@@ -26,7 +25,7 @@ from reprieve.processes.ipc import (
     unpickled,
 )
 from reprieve.processes.oom import OomWatch
-from reprieve.processes.session import SessionProcess
+from reprieve.processes.session import SessionProcess, WardenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,9 +100,9 @@ class ChildProcessRunner:
     async def _take(self) -> _PooledChild:
         while self._idle:
             child = self._idle.pop()
-            if not child.process.exited.done():
+            if child.is_idle():
                 return child
-            self._forget(child)
+            await self._end(child)
         if self._closed:
             raise UsageError("this isolator is closed")
         child = _PooledChild(self._memory)
@@ -137,7 +136,8 @@ class _PooledChild:
         self._pipe.setblocking(False)  # noqa: FBT003 - positional only
         with theirs:
             try:
-                self.process = SessionProcess(_command(theirs.fileno()), descriptors=[theirs.fileno()])
+                options = WardenOptions(descriptors=(theirs.fileno(),))
+                self.process = SessionProcess(_command(theirs.fileno()), options=options)
             except BaseException:
                 self._pipe.close()
                 raise
@@ -159,6 +159,18 @@ class _PooledChild:
         except (EOFError, ConnectionError):
             raise await self._death(kills_before) from None
 
+    def is_idle(self) -> bool:
+        """Whether it waits for work: it has not ended, also where its warden has not reported that yet."""
+        if self.process.exited.done():
+            return False
+        try:
+            self._pipe.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def stop(self) -> None:
         """Close the pipe, on which it leaves."""
         self._pipe.close()
@@ -178,10 +190,12 @@ class _PooledChild:
         """How it ended; one that closed its pipe but lives is killed."""
         await asyncio.wait([self.process.exited], timeout=_SECONDS_TO_END)
         self.process.kill()
-        code = await asyncio.shield(self.process.exited)
+        exit_ = await asyncio.shield(self.process.exited)
+        code = exit_.code
         if code == NO_MEMORY:
             return MemoryError("the process of the stage had no memory left, not even to say more")
-        return ChildDiedError(code, out_of_memory=code == _KILLED and self._memory.rose(kills_before))
+        by_system = code == _KILLED and self._memory.rose(kills_before)
+        return ChildDiedError(code, out_of_memory=exit_.out_of_memory or by_system)
 
     def _shut(self, _: object) -> None:
         with contextlib.suppress(OSError):  # closed before
@@ -196,7 +210,7 @@ def _command(descriptor: int) -> list[str]:
     path = None if path is None else str(Path(path).absolute())
     program = (
         f"import sys; sys.path[:] = {sys.path!r};"
-        f" from {child_main.__name__} import serve; serve({descriptor}, {os.getpid()}, {name!r}, {path!r})"
+        f" from {child_main.__name__} import serve; serve({descriptor}, {name!r}, {path!r})"
     )
     return [sys.executable, "-P", "-c", program]
 
