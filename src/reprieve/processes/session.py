@@ -39,6 +39,9 @@ class WardenOptions:
     """What a warden does for its command."""
 
     descriptors: tuple[int, ...] = ()
+    """What the command inherits under the numbers that they have here."""
+    numbered: tuple[tuple[int, int], ...] = ()
+    """What the command inherits: numbers here and there."""
     memory_bytes: int | None = None
     """What the command and its processes may use together: by a control group, else per process by RLIMIT_AS."""
     control_groups: bool = True
@@ -116,7 +119,7 @@ class SessionProcess:
                     stdout=output[0],
                     stderr=output[1],
                     env=None if environment is None else dict(environment),
-                    pass_fds=(theirs.fileno(), *options.descriptors),
+                    pass_fds=(theirs.fileno(), *options.descriptors, *(here for here, _ in options.numbered)),
                     start_new_session=True,
                 )
             except BaseException:
@@ -230,7 +233,9 @@ class SessionProcess:
 
 def _warden_command(control: int, command: Sequence[str], options: WardenOptions) -> list[str]:
     values = {
-        "descriptors": ",".join(map(str, options.descriptors)),
+        "descriptors": ",".join(
+            [*map(str, options.descriptors), *(f"{here}:{there}" for here, there in options.numbered)]
+        ),
         "group": _group_name() if options.control_groups else "",
         "memory": str(options.memory_bytes or 0),
         "orphan_grace": str(options.orphan_grace_seconds),

@@ -45,7 +45,9 @@ class Options:
         self.control, self.parent = int(arguments[0]), int(arguments[1])
         values = dict(each.split("=", 1) for each in arguments[2:mark])
         self.command = arguments[mark + 1 :]
-        self.descriptors = [int(each) for each in values.get("descriptors", "").split(",") if each]
+        pairs = [each.partition(":") for each in values.get("descriptors", "").split(",") if each]
+        self.descriptors = {int(given): int(wanted or given) for given, _, wanted in pairs}
+        """What the command inherits, and under which numbers."""
         self.group = values.get("group", "")
         """Name of the control group to make; empty: none."""
         self.memory = int(values.get("memory", "0"))
@@ -288,6 +290,7 @@ class Warden:
                 for restored in _RESTORED:
                     signal.signal(restored, signal.SIG_DFL)
                 enter_groups(self._folders)
+                write = _renumber(self._options.descriptors, write)
                 if self._oom_score_set:
                     _write("/proc/self/oom_score_adj", self._oom_score)
                 if use_rlimit:
@@ -435,6 +438,22 @@ class Warden:
     def _drain_wake(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake, 1000)
+
+
+def _renumber(descriptors: dict[int, int], kept: int) -> int:
+    """Give descriptors the numbers that the command expects; return the new number of one that closes with it."""
+    if all(given == wanted for given, wanted in descriptors.items()):
+        return kept
+    import fcntl  # noqa: PLC0415 - rarely needed
+
+    above = max(*descriptors, *descriptors.values(), kept) + 1
+    kept = fcntl.fcntl(kept, fcntl.F_DUPFD_CLOEXEC, above)
+    copies = {fcntl.fcntl(given, fcntl.F_DUPFD_CLOEXEC, above): wanted for given, wanted in descriptors.items()}
+    for given in descriptors:
+        os.close(given)
+    for copy, wanted in copies.items():
+        os.dup2(copy, wanted)  # not closed when the command is executed
+    return kept
 
 
 def _register_parent(poller: select.poll, parent: int) -> bool:
