@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from email.message import Message
 
     from support.databases import Databases
+    from support.redis_servers import RedisServer
 
 MEMORY = Path("/dev/shm")
 MIN_FREE_BYTES = 4 << 30
@@ -123,6 +124,31 @@ def store_url(request: pytest.FixtureRequest) -> str:
     """A fresh database on each of the two."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     return url
+
+
+@pytest.fixture(scope="session")
+def redis_servers() -> Iterator[Callable[[str], RedisServer]]:
+    """One Valkey 9 and one Redis 6.2 of this process's own; each starts when a test first asks for it."""
+    from support.redis_servers import RedisServer  # noqa: PLC0415 - it loads redis-py, which most tests do not need
+
+    started: dict[str, RedisServer] = {}
+
+    def server(kind: str) -> RedisServer:
+        if kind not in started:
+            started[kind] = RedisServer(kind).start()
+        return started[kind]
+
+    yield server
+    for each in started.values():
+        each.stop()
+
+
+@pytest.fixture(params=["valkey", "redis62"])
+def redis_server(request: pytest.FixtureRequest, redis_servers: Callable[[str], RedisServer]) -> RedisServer:
+    """An empty server of each of the two kinds."""
+    server = redis_servers(request.param)
+    server.call("FLUSHALL")
+    return server
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reprieve.core.analysis import AnalysisStatus
     from reprieve.core.backoff import Backoff, Jitter
     from reprieve.core.breaker import Breaker
+    from reprieve.core.breaker_state import BreakerLimits
     from reprieve.core.decide import Abort, DeadLetter, Decision, History, Park, Reason, RetryAt, decide
     from reprieve.core.failure import TAXONOMY, Category, ErrorClass, Evidence, Failure, Scope, Severity
     from reprieve.core.lifecycle import JobStatus
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
         Verdict,
     )
     from reprieve.ports.sending import Message
-    from reprieve.wiring import connect
+    from reprieve.streams.message import StreamMessage
+    from reprieve.wiring import connect, consumer
 
 _HOMES = {
     "app.analysis": "Analysis Analyzed",
@@ -78,6 +80,7 @@ _HOMES = {
     "app.retry": "NestedRetryWarning RetryEvent attempts retry",
     "core.backoff": "Backoff Jitter",
     "core.breaker": "Breaker",
+    "core.breaker_state": "BreakerLimits",
     "core.decide": "Abort DeadLetter Decision History Park Reason RetryAt decide",
     "core.failure": "TAXONOMY Category ErrorClass Evidence Failure Scope Severity",
     "core.policy": "Cause Judge ParkState Parking Policy Profile",
@@ -87,7 +90,8 @@ _HOMES = {
     "core.analysis": "AnalysisStatus",
     "core.lifecycle": "JobStatus",
     "ports.sending": "Message",
-    "wiring": "connect",
+    "streams.message": "StreamMessage",
+    "wiring": "connect consumer",
 }
 _HOME_OF = {name: f"reprieve.{home}" for home, names in _HOMES.items() for name in names.split()}
 
@@ -100,6 +104,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "App",
     "Backoff",
     "Breaker",
+    "BreakerLimits",
     "Category",
     "Cause",
     "DeadLetter",
@@ -148,6 +153,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "StoreError",
     "StoreRefusedError",
     "StoreUnavailableError",
+    "StreamMessage",
     "Submission",
     "SubmitError",
     "UnknownNameError",
@@ -161,6 +167,7 @@ __all__ = [  # written out for type checkers and readers; a test keeps it equal 
     "classify_response",
     "classify_text",
     "connect",
+    "consumer",
     "decide",
     "deliver",
     "deliver_blocking",

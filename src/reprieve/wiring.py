@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from reprieve.adapters.sql.address import PostgresAddress, parse
 from reprieve.app.application import App
@@ -15,12 +15,15 @@ from reprieve.app.journal import Journal
 from reprieve.app.operations import Operations
 from reprieve.app.operations.asking import everybody
 from reprieve.app.secrecy import keep_secrets
+from reprieve.core.breaker_state import DEFAULT_BREAKER_LIMITS
 from reprieve.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from reprieve.app.operations.asking import MayOverride, Upkeep
+    from reprieve.app.profiles import ProfileLike
+    from reprieve.core.breaker_state import BreakerLimits
     from reprieve.core.policy import Cause
     from reprieve.ports.alerting import AlertReader, Sink
     from reprieve.ports.clock import Clock
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
     from reprieve.ports.reader import Reader
     from reprieve.ports.reviews import ReviewReader
     from reprieve.ports.store import Store
+    from reprieve.streams.consumer import Consumer
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def connect(url: str, *, clock: Clock | None = None, alerts: Sequence[str | Sink] | None = None) -> App:
@@ -42,6 +49,53 @@ def connect(url: str, *, clock: Clock | None = None, alerts: Sequence[str | Sink
         alerts=lambda: _alerts(url), sinks=_sinks(alerts), isolator=_isolator, clock=clock, may_override=_may_override(),
         another=(lambda: _store(url, clock)) if isinstance(parse(url), PostgresAddress) else None,
     )  # fmt: skip
+
+
+def consumer(  # noqa: PLR0913 - a table of settings, by keyword
+    queue: str,
+    *,
+    group: str,
+    model: Any = None,  # noqa: ANN401 - any type pydantic knows
+    body: str | None = None,
+    profile: ProfileLike = "orchestrator",
+    service: str = "",
+    alerts: Sequence[str | Sink] | None = None,
+    concurrency: int = 10,
+    prefetch: int = 100,
+    lease: float = 30.0,
+    timeout: float = 1800.0,
+    shutdown_timeout: float = 30.0,
+    retention: Literal["acked"] | None = None,
+    wait_replicas: int = 0,
+    adopt_idle: float | None = None,
+    breaker: BreakerLimits | None = DEFAULT_BREAKER_LIMITS,
+    idempotent: bool = False,
+) -> Callable[[Callable[P, R]], Consumer[P, R]]:
+    """Make a function, sync or async, the handler of a Redis stream.
+
+        @reprieve.consumer("engineering:queue", group="workers", model=Task, service="langgraph")
+        async def handle(task: Task) -> None: ...
+
+        await handle.run("redis://localhost:6379/0")
+
+    No database is needed. `alerts` are URLs of those who are to be told, or sinks; None: those that REPRIEVE_ALERTS
+    names. The other settings are explained in `reprieve.streams.consumer.ConsumerOptions`.
+    """
+    from reprieve.streams.consumer import Consumer, ConsumerOptions  # noqa: PLC0415 - only for those who consume
+
+    options = ConsumerOptions(
+        body=body, concurrency=concurrency, prefetch=max(prefetch, concurrency), lease=lease, timeout=timeout,
+        shutdown_timeout=shutdown_timeout, retention=retention, wait_replicas=wait_replicas, adopt_idle=adopt_idle,
+        breaker=breaker, idempotent=idempotent,
+    )  # fmt: skip
+
+    def declare(function: Callable[P, R]) -> Consumer[P, R]:
+        return Consumer(
+            function, queue, group=group, model=model, profile=profile, service=service, options=options,
+            sinks=lambda: _sinks(alerts),
+        )  # fmt: skip
+
+    return declare
 
 
 @asynccontextmanager

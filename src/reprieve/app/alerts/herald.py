@@ -14,10 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.alerts.raising import ACTOR, ALERTS
-from reprieve.app.alerts.sinks import mark_of, notice_of
-from reprieve.app.judging import classify
+from reprieve.app.alerts.sinks import mark_of, notice_of, told_or_why
 from reprieve.app.looking import Looks
-from reprieve.app.redaction import redact, redact_exception
+from reprieve.app.redaction import redact_exception
 from reprieve.app.worker.time import StoreTime
 from reprieve.errors import StoreUnavailableError, UsageError
 from reprieve.ports.intents import Resolve, TakeNotices, Told
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
     from reprieve.app.journal import Journal
-    from reprieve.ports.alerting import AlertReader, Notice, Over, Sink
+    from reprieve.ports.alerting import AlertReader, Over, Sink
     from reprieve.ports.clock import Clock
     from reprieve.ports.intents import NoticeRecord
 
@@ -44,7 +43,6 @@ _LAST_WORDS: Final = 5.0
 """Seconds that whoever stops waits for sinks to answer; what they have not heard then, somebody else tells them."""
 _LEAST: Final = 0.2
 """Seconds between two looks, however much is going on."""
-_LONGEST_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,16 +179,3 @@ class Herald:
         told = Told(notice_id=row.notice_id, fence=row.fence, now=now, error=error, not_before=again)
         await self._journal.ask(told)
         return error is None
-
-
-async def told_or_why(sink: Sink, notice: Notice) -> str | None:
-    """Tell it; why that did not work, sanitized, or None where it did."""
-    try:
-        async with asyncio.timeout(sink.timeout):
-            await sink.tell(notice)
-    except TimeoutError:
-        return f"no answer within {sink.timeout:g} s"
-    except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a sink, somebody tries again
-        failure = classify(exc, stage="alert")
-        return redact(f"{failure.error_class}: {failure.message}")[:_LONGEST_ERROR]
-    return None

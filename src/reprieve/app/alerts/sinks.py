@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.redaction import register_secret
+from reprieve.app.judging import classify
+from reprieve.app.redaction import redact, register_secret
 from reprieve.app.secrecy import keep_secrets
 from reprieve.core.alerts import Level
 from reprieve.ports.alerting import Notice
 from reprieve.ports.sending import Message, Outgoing
 
 if TYPE_CHECKING:
+    from reprieve.ports.alerting import Sink
     from reprieve.ports.intents import NoticeRecord
     from reprieve.ports.sending import Sender
 
@@ -20,6 +23,7 @@ RAISE: Final = "raise"
 RESOLVE: Final = "resolve"
 _DIGEST_LENGTH: Final = 12
 _MARK_LENGTH: Final = 8
+_LONGEST_ERROR: Final = 500
 
 
 class SenderSink:
@@ -94,3 +98,16 @@ def notice_of(row: NoticeRecord, mark: str) -> Notice:
 
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).isoformat(sep=" ", timespec="seconds")
+
+
+async def told_or_why(sink: Sink, notice: Notice) -> str | None:
+    """Tell it; why that did not work, sanitized, or None where it did."""
+    try:
+        async with asyncio.timeout(sink.timeout):
+            await sink.tell(notice)
+    except TimeoutError:
+        return f"no answer within {sink.timeout:g} s"
+    except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a sink, somebody tries again
+        failure = classify(exc, stage="alert")
+        return redact(f"{failure.error_class}: {failure.message}")[:_LONGEST_ERROR]
+    return None

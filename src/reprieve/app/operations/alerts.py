@@ -6,7 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from reprieve.app.alerts.herald import Herald, told_or_why
+from reprieve.app.alerts.herald import Herald
+from reprieve.app.alerts.sinks import told_or_why
 from reprieve.app.operations.asking import AUDIT, PATIENCE, actor_of, reason_of
 from reprieve.core.alerts import Level
 from reprieve.core.backoff import LONGEST, require_number
