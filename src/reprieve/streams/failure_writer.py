@@ -11,7 +11,7 @@ import json
 import logging
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.judging import classify
@@ -31,7 +31,7 @@ from reprieve.streams.pause import GroupPause
 from reprieve.streams.scripts import DEAD_LETTER, SCHEDULE_RETRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve.core.breaker_state import BreakerLimits, BreakerState
     from reprieve.core.decide import Decision
@@ -64,6 +64,8 @@ class Ruling:
     stack: str
     successes: int = 0
     """How many runs had succeeded before this one failed."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """More for the dead letter."""
 
     @property
     def retry_at(self) -> float | None:
@@ -106,7 +108,7 @@ def rule_on(run: FailedRun, profile: Profile, *, now: float, rand: float, idempo
     stack = "" if isinstance(decision, RetryAt) or run.unparseable else redact_exception(run.error, limit=4000)
     return Ruling(
         message=message, failure=failure, decision=decision, origin=run.origin, history=history, stack=stack,
-        successes=run.successes,
+        successes=run.successes, context=run.context,
     )  # fmt: skip
 
 
@@ -236,7 +238,7 @@ class FailureWriter:
             attempts=ruling.history.count(ruling.origin), reason=decision.reason.value, origin=ruling.origin,
             history=ruling.history, consumer=self._consumer, stack=ruling.stack,
             park_state=decision.state.value if isinstance(decision, Park) else "",
-        )  # fmt: skip
+        ) | dict(ruling.context)  # fmt: skip
 
     def trimmed_context(self) -> tuple[str, str]:
         """Return the error_context of a trimmed message, in two parts around its number of attempts."""
