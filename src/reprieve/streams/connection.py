@@ -206,7 +206,7 @@ class RedisConnection:
                     replies.append(error)
             # redis-py sends inside asyncio.wait_for, which until Python 3.12 can swallow a cancellation.
             if task is not None and task.cancelling() > cancelled:
-                raise asyncio.CancelledError
+                raise asyncio.CancelledError  # noqa: TRY301 - handled below as the others
         except BaseException:  # also a cancelled read: the reply of this command would answer the next one
             await self._disconnect()
             raise

@@ -27,6 +27,8 @@ from reprieve.errors import Permanent, Retryable
 from reprieve.streams.dead_letters import build_error_context, describe_error, encode_dead_letter, iso_timestamp
 from reprieve.streams.history import MessageHistory, read_history
 from reprieve.streams.keys import WAITING_CONSUMER
+from reprieve.streams.lanes import FailedRun
+from reprieve.streams.message import StreamMessage
 from reprieve.streams.pause import GroupPause
 from reprieve.streams.scripts import DEAD_LETTER, SCHEDULE_RETRY
 
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from reprieve.streams.connection import RedisConnection
     from reprieve.streams.group_alerts import GroupAlerts
     from reprieve.streams.keys import StreamKeys
-    from reprieve.streams.lanes import FailedRun
-    from reprieve.streams.message import StreamMessage
 
 _LOG: Final = logging.getLogger("reprieve.streams")
 _DEAD_LETTER_RETRY_SECONDS: Final = 60.0
@@ -127,6 +127,15 @@ def failure_of_run(run: FailedRun, profile: Profile, *, now: float) -> Failure:
         text = f"the message cannot be parsed: {describe_error(failure)}"
         failure = classify(Permanent(text, error_class=ErrorClass.SCHEMA_INVALID), profile=profile, now=now)
     return failure
+
+
+def load_rules(profile: Profile) -> None:
+    """Load all that judging a failure needs, so that the first failure does not keep the event loop waiting."""
+    from reprieve.app.alerts.raising import watch_of  # noqa: PLC0415 - it loads more than a happy path needs
+
+    message = StreamMessage("", "", b"0-0", [], history=MessageHistory())
+    run = FailedRun(message, Permanent("nothing happened"))
+    watch_of(rule_on(run, profile, now=0.0, rand=0.0, idempotent=False).decision)
 
 
 class FailureWriter:

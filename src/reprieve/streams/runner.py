@@ -23,13 +23,13 @@ from redis.exceptions import RedisError
 from reprieve.app.redaction import redact, redact_exception
 from reprieve.core.breaker_state import release_calls, renew_admission
 from reprieve.streams.connection import RedisConnection
-from reprieve.streams.failure_writer import FailureWriter, Turn, breaker_change, lost_run_ruling
+from reprieve.streams.failure_writer import FailureWriter, Turn, breaker_change, load_rules, lost_run_ruling
 from reprieve.streams.group_alerts import GroupAlerts
 from reprieve.streams.group_breaker import GroupBreaker
 from reprieve.streams.heartbeat import BEATS_PER_LEASE, Heartbeat
 from reprieve.streams.history import read_history
 from reprieve.streams.keys import CONSUMER_PREFIX, WAITING_CONSUMER
-from reprieve.streams.lanes import CancelReason, Handler, Lanes
+from reprieve.streams.lanes import CancelReason, FailedRun, Handler, Lanes
 from reprieve.streams.message import StreamMessage
 from reprieve.streams.scripts import (
     ACKNOWLEDGE,
@@ -136,7 +136,7 @@ class ConsumerRunner:
             idempotent=options.idempotent, alerts=self._alerts,
         )  # fmt: skip
         self._stopping = asyncio.Event()
-        self._paused = self._blocked = self._needs_sweep = False
+        self._paused = self._blocked = self._needs_sweep = self._judges = False
         self._read_lock = asyncio.Lock()
         self._batch = options.concurrency
         self._unacknowledged: list[bytes] = []
@@ -149,7 +149,7 @@ class ConsumerRunner:
         self._older: set[bytes] = set()
         self._due_at = self._rescue_at = self._poll_at = 0.0
         self._suspects, self._suspects_at = 0, 0.0
-        self._read_last = self._reading_blocks = False
+        self._read_last = self._reading_blocks = self._reader_waits = False
         self._alone = False
         self._cursor = "-"
         self._turn_at = self._progress_at = time.monotonic()
@@ -174,6 +174,7 @@ class ConsumerRunner:
             await self._stop(tasks)
 
     async def _start(self) -> None:
+        await asyncio.to_thread(load_rules, self._profile)
         await check_server(self._writing, self._keys, wants_replicas=self._options.wait_replicas)
         await ensure_group(self._writing, self._keys.queue, self._group)
         await asyncio.to_thread(self._heartbeat.beat)
@@ -273,7 +274,9 @@ class ConsumerRunner:
         while True:
             room = self._reader_room()
             if room < 1:
+                self._reader_waits = True
                 await self._wait(self._room, _POLL_SECONDS)
+                self._reader_waits = False
                 continue
             if self._turn_at and not self._lanes.queue:
                 self._adapt(time.monotonic() - self._turn_at)
@@ -284,8 +287,8 @@ class ConsumerRunner:
         """How many new messages fit in: none while something keeps the consumer from reading."""
         if self._paused or self._blocked or self._needs_sweep or self._alone or self._drains():
             return 0
-        if not self._heartbeat.has_lease:
-            return 0
+        if not self._heartbeat.has_lease or self._lanes.failed or self._judges:
+            return 0  # failures are written first: they may open the breaker, and they must not pile up
         held, due = self._lanes.held, self._due_at <= time.monotonic()
         if due and self._batch == 1 and self._read_last:
             return 0
@@ -416,7 +419,7 @@ class ConsumerRunner:
 
     async def _acknowledge(self) -> None:
         """Acknowledge what the reader does not: what has a history, and what ends while a read blocks."""
-        if self._reading_blocks or self._stopping.is_set():
+        if self._reading_blocks or self._reader_waits or self._stopping.is_set():
             ids = self._take_done()
             if ids:
                 try:
@@ -496,7 +499,8 @@ class ConsumerRunner:
             )
 
     async def _write_results(self) -> None:
-        runs = []
+        runs: list[FailedRun] = []
+        self._judges = self._judges or bool(self._lanes.failed)
         while self._lanes.failed:
             runs.append(self._lanes.failed.popleft())
         if runs:
@@ -520,6 +524,9 @@ class ConsumerRunner:
                 await self._give_back_queue()
             await self._alerts.flush()
         await self._tell_breaker(rulings)
+        if self._judges and not self._rulings:
+            self._judges = False
+            self._room.set()
         if self._alone and not self._lanes.held:
             self._alone, self._due_at = False, 0.0
             self._room.set()
@@ -726,11 +733,9 @@ class ConsumerRunner:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _stop_if_idle(self) -> None:
-        """Stop if nothing is held, waits or is new."""
-        if self._lanes.held or self._lanes.failed or self._lanes.done or self._rulings or self._with_history:
+        """Stop if no message of the group is new or pending."""
+        if self._lanes.held or self._lanes.failed or self._lanes.done or self._judges or self._with_history:
             return
-        waiting, suspects = await self._reading.pipeline([
-            ("ZCARD", self._keys.waiting), ("ZCARD", self._keys.suspects),
-        ])  # fmt: skip
-        if not waiting and not suspects:
+        summary = await self._reading.call("XPENDING", self._keys.queue, self._group)
+        if not summary[0]:
             self._stopping.set()
