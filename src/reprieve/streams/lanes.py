@@ -163,9 +163,7 @@ class Lanes:
             case CancelReason.TIMEOUT:
                 run = FailedRun(message, TimeoutError(_overdue(self.handler.timeout)), successes=self.successes)
             case None if isinstance(error, WorkerRunError):
-                run = FailedRun(
-                    message, error.error, error.origin, successes=self.successes, context=error.context
-                )
+                run = FailedRun(message, error.error, error.origin, successes=self.successes, context=error.context)
             case None:
                 run = FailedRun(message, error, successes=self.successes)
         self.failed.append(run)

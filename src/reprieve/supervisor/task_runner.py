@@ -147,18 +147,17 @@ class TaskRun:
         self._drained: tuple[PipeReader, ...] = ()
 
     def stop(self, reason: StopReason) -> None:
-        """End the task: at a timeout at once, otherwise by SIGTERM and five seconds later by SIGKILL."""
-        if self._stopped_for is not None:
-            if reason is not StopReason.SHUTDOWN and self._process is not None:
-                self._process.kill()
-            return
-        self._stopped_for = reason
-        if self._process is None:
-            return
-        if reason in {StopReason.CANCELLED, StopReason.SHUTDOWN}:
-            self._process.terminate(group=True)
-            self._loop.call_later(_SECONDS_TO_STOP, self._process.kill)
-        else:
+        """End the task by SIGTERM, and five seconds later by SIGKILL. The first reason counts."""
+        if self._stopped_for is None:
+            self._stopped_for = reason
+            if self._process is not None:
+                self._process.terminate(group=True)
+                self._loop.call_later(_SECONDS_TO_STOP, self._process.kill)
+
+    def kill(self, reason: StopReason) -> None:
+        """End the task now."""
+        self._stopped_for = self._stopped_for or reason
+        if self._process is not None:
             self._process.kill()
 
     async def run(self) -> TaskReport:
@@ -191,12 +190,12 @@ class TaskRun:
             [ready, process.ended], timeout=self.spec.spawn_timeout_seconds, return_when=asyncio.FIRST_COMPLETED
         )
         if not ready.done() and not process.ended.done():
-            self.stop(StopReason.SPAWN_TIMEOUT)
+            self.kill(StopReason.SPAWN_TIMEOUT)
         elif not process.ended.done():
             self._on_started(process.pid)
             await asyncio.wait([process.ended], timeout=self.spec.task_timeout_seconds)
             if not process.ended.done():
-                self.stop(StopReason.TIMEOUT)
+                self.kill(StopReason.TIMEOUT)
         await asyncio.shield(process.ended)
 
     async def _judge(self, process: SessionProcess) -> TaskReport:
