@@ -47,6 +47,8 @@ _MAX_REDIRECTS: Final = 5
 _MOVED: Final = re.compile(r"MOVED \d+ (?P<host>.*):(?P<port>\d+)$")
 _SCHEMES: Final = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
 
+UNREACHABLE: Final = (RedisError, OSError)
+"""What a command raises that Redis did not carry out, or whose reply was lost."""
 Argument = bytes | str | int | float
 Command = tuple[Argument, ...]
 

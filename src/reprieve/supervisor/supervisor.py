@@ -19,8 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.exceptions import RedisError
-
 from reprieve.app.profiles import resolve
 from reprieve.app.redaction import redact
 from reprieve.core.backoff import LONGEST, require_number, require_whole
@@ -29,7 +27,7 @@ from reprieve.core.policy import Cause
 from reprieve.core.restart import GiveUp, Restart, RestartHistory, RestartPolicy, decide_restart
 from reprieve.core.task_end import StopReason, TaskEndReason, TaskStatus
 from reprieve.errors import Permanent, Retryable, UsageError
-from reprieve.streams.connection import RedisConnection, parse_address
+from reprieve.streams.connection import UNREACHABLE, RedisConnection, parse_address
 from reprieve.streams.consumer import Consumer, ConsumerOptions
 from reprieve.streams.failure_writer import rule_on
 from reprieve.streams.lanes import FailedRun, WorkerRunError
@@ -191,7 +189,7 @@ class Supervisor:
                     loop.remove_signal_handler(number)
             beat.cancel()
             await asyncio.wait([beat])
-            with suppress(RedisError, OSError):
+            with suppress(*UNREACHABLE):
                 await self._registry.forget(self.name)
             await self._registry.close()
             await self._redis.close()
@@ -322,7 +320,7 @@ class Supervisor:
         """Publish an event that nobody depends on: once, if Redis can be reached."""
         try:
             await self._redis.call(*_add_event(event))
-        except (RedisError, OSError) as error:
+        except UNREACHABLE as error:
             _LOG.warning(
                 "the event %s of task %s was not published: %s", event["status"], event["task"], redact(str(error))
             )
@@ -334,7 +332,7 @@ class Supervisor:
             try:
                 command = _add_event(fields) if stream == LIFECYCLE_STREAM else ("XADD", stream, "*", *_flat(fields))
                 await self._redis.call(*command)
-            except (RedisError, OSError) as error:
+            except UNREACHABLE as error:
                 _LOG.warning("%s: Redis: %s; again in %.1f s", stream, redact(str(error)), backoff)
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
@@ -359,7 +357,7 @@ class Supervisor:
                     if task in self._runs:
                         _LOG.warning("task %s is cancelled by %s: %s", task, cancellation.actor, cancellation.reason)
                         self._runs[task].stop(StopReason.CANCELLED)
-            except (RedisError, OSError) as error:
+            except UNREACHABLE as error:
                 _LOG.warning("%s: Redis: %s", self.name, redact(str(error)))
             await asyncio.sleep(_SECONDS_BETWEEN_BEATS)
 
