@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from support.servers import free_ports
 from support.stream_groups import Group
 from support.tasks import serve
 from support.trees import GROW, members_of, survivors, until
@@ -149,3 +150,13 @@ def test_the_container_program_comes_from_the_settings(valkey, tmp_path):
 def test_a_queue_without_supervisors_is_told_so(valkey):
     code, out, _ = ended(reprieve("supervise", "status", QUEUE, "--group", "workers", url=valkey.server.url))
     assert (code, out) == (0, f"no supervisor of {QUEUE} in the group workers\n")
+
+
+@pytest.mark.spec("ORC-4.2")
+def test_a_redis_that_is_away_is_asked_again_and_told_in_a_sentence():
+    (port,) = free_ports(1)
+    command = ["supervise", QUEUE, "--group", "workers", "--until-idle", "--", "true"]
+    code, _, err = ended(reprieve(*command, url=f"redis://127.0.0.1:{port}/0"))
+    assert code == 2
+    assert err.count("trying again in") == 3
+    assert "System unavailable, try again later: Redis at 127.0.0.1" in err

@@ -13,11 +13,11 @@ import pytest
 import reprieve
 from reprieve.errors import UsageError
 from reprieve.streams.connection import RedisConnection, parse_address
-from reprieve.supervisor import Supervisor, SupervisorOptions, WorkerSpec
+from reprieve.supervisor import ContainerSpec, Supervisor, SupervisorOptions, WorkerSpec
 from reprieve.supervisor.registry import Cancellation, SupervisorRegistry
 from support.redis_servers import RedisServer
 from support.stream_groups import Group
-from support.tasks import python, serve
+from support.tasks import containers, python, serve
 from support.trees import GROW, members_of, survivors, until
 
 QUEUE, GROUP = "engineering:queue", "workers"
@@ -353,7 +353,7 @@ def _has_started_task(group):
 PROGRAM = """
 import asyncio, sys
 from reprieve.processes.session import adopt_orphans
-from reprieve.supervisor import Supervisor, SupervisorOptions, WorkerSpec
+from reprieve.supervisor import ContainerSpec, Supervisor, SupervisorOptions, WorkerSpec
 adopt_orphans()
 options = SupervisorOptions(lease=1.0, shutdown_timeout=0.3)
 worker = WorkerSpec(tuple(sys.argv[2:]))
@@ -439,3 +439,42 @@ def test_options_that_cannot_be_are_refused():
     for wrong in ({"slots": 0}, {"slots": 1.5}, {"max_start_failures": 0}, {"shutdown_timeout": -1}):
         with pytest.raises(UsageError):
             SupervisorOptions(**wrong)
+
+
+def test_event_and_result_are_out_before_the_dead_letter_and_the_task_is_pending_until_that_is_written(
+    valkey, tmp_path
+):
+    valkey.add({"id": "7"})
+    body = f"""
+from pathlib import Path
+Path({str(tmp_path / "up")!r}).touch()
+while not Path({str(tmp_path / "go")!r}).exists(): time.sleep(0.01)
+os._exit(3)
+""".strip()
+
+    def refuse_dead_letters(running, loop):
+        until((tmp_path / "up").exists)
+        valkey.call("SET", f"{QUEUE}:dlq", "not a stream")
+        (tmp_path / "go").touch()
+        until(lambda: results(valkey))
+        time.sleep(0.2)
+        assert [each["status"] for each in events(valkey)] == ["spawning", "started", "failed"]
+        assert valkey.pending() == 1
+        loop.call_soon_threadsafe(running.stop)
+
+    supervise(valkey, serve(body), meanwhile=refuse_dead_letters)
+    assert valkey.pending() == 1
+
+
+def test_tasks_run_in_containers_too(valkey, podman):
+    valkey.add({"id": "7"}, {"id": "8"})
+    script = (
+        "touch $REPRIEVE_READY_FILE; read task < $REPRIEVE_TASK_FILE; "
+        'case "$task" in *8*) exit 3;; esac; '
+        'echo "{\\"status\\": \\"finished\\", \\"result\\": $task}" > $REPRIEVE_RESULT_FILE'
+    )
+    supervise(valkey, ["sh", "-c", script], container=ContainerSpec("podman", podman), slots=2)
+    found = {each["status"]: each for each in results(valkey)}
+    assert json.loads(found["finished"]["result"]) == {"id": "7"}
+    assert (found["failed"]["error"], found["failed"]["exit_code"]) == ("Process crashed", "3")
+    assert containers() == []

@@ -283,7 +283,7 @@ def environment_of(monkeypatch, variables, **spec):
 
 OURS = {
     "REPRIEVE_URL": "postgresql://jobs@db/reviews",
-    "REPRIEVE_REDIS_URL": "redis://cache:6379/3",
+    "REPRIEVE_REDIS_URL": f"redis://:{'-'.join('abcdefgh')}@cache:6379/3",
     "REPRIEVE_ALERTS_SECRET": "sink-signing-key",
     "REPRIEVE_REVIEW_MAIL__PASSWORD": "smtp-password-of-ours",
     "REPRIEVE_REVIEW_GITHUB__TOKEN": "forge-token-of-ours",
@@ -293,10 +293,11 @@ OURS = {
 
 def test_a_worker_sees_nothing_that_belongs_to_reprieve(monkeypatch):
     copies = {"DATABASE_URL": OURS["REPRIEVE_URL"], "GITHUB_TOKEN": OURS["REPRIEVE_REVIEW_GITHUB__TOKEN"]}
+    copies["CACHE_PASSWORD"] = "-".join("abcdefgh")
     theirs = {"OPENAI_API_KEY": "key-of-the-worker", "HOME": "/somewhere"}
     seen = environment_of(monkeypatch, {**OURS, **copies, **theirs})
     assert not set(seen) & set(OURS)
-    assert not set(seen.values()) & set(OURS.values())
+    assert not set(seen.values()) & {*OURS.values(), *copies.values()}
     assert theirs.items() <= seen.items()
 
 

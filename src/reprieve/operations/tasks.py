@@ -61,7 +61,10 @@ async def supervise_tasks(supervisor: Supervisor, redis_url: str, *, until_idle:
     This process adopts what a killed warden leaves and kills it. It must start processes in no other way.
     """
     adopt_orphans()
-    return await supervisor.run(redis_url, until_idle=until_idle)
+    try:
+        return await supervisor.run(redis_url, until_idle=until_idle)
+    except UNREACHABLE as error:
+        raise StoreUnavailableError(f"Redis at {parse_address(redis_url)}: {redact(str(error))}") from error
 
 
 async def list_supervisors(redis_url: str, queue: str, group: str) -> tuple[SupervisorView, ...]:

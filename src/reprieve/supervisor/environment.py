@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
 
 from reprieve.errors import UsageError
 
@@ -27,11 +28,13 @@ def build_worker_environment(
     """Return the part of an environment that a worker gets.
 
     All of it without what belongs to Reprieve, or of that only `names`. A container gets nothing that is not named.
-    `own_values` are URLs and secrets in use: a variable with one of these values belongs to Reprieve under any name.
+    `own_values` are URLs and secrets in use: a variable that has one of these values, or the password of one of these
+    URLs, belongs to Reprieve under any name.
     """
     if names is not None:
         require_foreign_names(names)
     owned = {value for name, value in environment.items() if _is_own_name(name)} | set(own_values)
+    owned |= {password for value in owned for password in _passwords_in(value)}
     owned = {value for value in owned if len(value) >= _SHORTEST_SECRET}
     wanted = names if names is not None else () if in_container else environment
     return {
@@ -39,6 +42,14 @@ def build_worker_environment(
         for name in wanted
         if name in environment and not _is_own_name(name) and environment[name] not in owned
     }
+
+
+def _passwords_in(value: str) -> list[str]:
+    try:
+        password = urlsplit(value).password if "://" in value else None
+    except ValueError:  # not a URL after all
+        return []
+    return [] if password is None else [password, unquote(password)]
 
 
 def require_foreign_names(names: Sequence[str]) -> None:

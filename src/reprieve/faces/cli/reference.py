@@ -69,6 +69,7 @@ The engine itself has no settings file; its commands take options and these vari
 | `REPRIEVE_ALERTS`, `REPRIEVE_ALERTS_SECRET` | who is told of [alerts](alerts.md), and what webhooks among them are signed with |
 | `REPRIEVE_MAY_OVERRIDE` | who may replay past the gates of [dead letters](dead-letters.md) |
 | `REPRIEVE_REVIEW_PARTS` | replaces parts of the review pipeline; `parts` in a settings file of the current folder is not read |
+| `REPRIEVE_TASK_ID`, `REPRIEVE_TASK_ATTEMPT`, `REPRIEVE_TASK_FILE`, `REPRIEVE_READY_FD`, `REPRIEVE_READY_FILE`, `REPRIEVE_RESULT_FD`, `REPRIEVE_RESULT_FILE` | set by a supervisor for [its workers](supervisor.md) |
 | `REPRIEVE_DEBUG` | set, an error that nobody expected shows where it came from; that may hold secrets |
 
 `reprieve supervise` reads one section of the settings file, which the review leaves alone:

@@ -169,7 +169,7 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
         )
         return await supervise_tasks(supervisor, redis_url, until_idle=until_idle)
 
-    code = run(supervise())
+    code = run(patiently(supervise))
     if code:
         raise typer.Exit(code)
 
