@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PACKAGES = [ROOT / each for each in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
 MAX_BYTES = 1_000_000
-SUFFIXES = {".py", ".typed", ".toml", ".txt", ".sql"}
+SUFFIXES = {".lua", ".py", ".typed", ".toml", ".txt", ".sql"}
 PROGRAM = """
 import asyncio, json
 from importlib.metadata import entry_points

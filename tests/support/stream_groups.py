@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
@@ -17,7 +22,7 @@ from reprieve.streams.keys import WAITING_CONSUMER, build_keys
 from reprieve.streams.status import GroupStatus, read_group_status
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from reprieve.streams.runner import RunCounts
     from support.redis_servers import RedisServer
@@ -70,13 +75,16 @@ class Group:
 
     def pending(self) -> int:
         """Delivered messages that are not acknowledged."""
-        return int(self.call("XPENDING", self.queue, self.name)[0])
+        try:
+            return int(self.call("XPENDING", self.queue, self.name)[0])
+        except ResponseError:  # the group is made when the first consumer starts
+            return 0
 
     def running(self) -> int:
         """Pending messages that a consumer holds."""
         try:
             owners = self.call("XPENDING", self.queue, self.name)[3] or []
-        except ResponseError:  # the group is made when the first consumer starts
+        except ResponseError:
             return 0
         return sum(int(count) for name, count in owners if name != WAITING_CONSUMER.encode())
 
@@ -105,12 +113,62 @@ class Run:
 
 
 @asynccontextmanager
-async def running(consumer: Consumer[Any, Any], group: Group) -> AsyncIterator[Run]:
+async def running(consumer: Consumer[Any, Any], group: Group, *, url: str = "") -> AsyncIterator[Run]:
     """Run a consumer beside the test, and stop it at the end."""
     run = Run()
-    task = asyncio.create_task(consumer.run(group.server.url, stop=run.stop, signals=False))
+    task = asyncio.create_task(consumer.run(url or group.server.url, stop=run.stop, signals=False))
     try:
         yield run
     finally:
         run.stop.set()
         run.counts = await asyncio.wait_for(task, 20)
+
+
+class Worker:
+    """A consumer in a process of its own."""
+
+    def __init__(self, group: Group, ledger: Path, *, url: str = "", **options: Any) -> None:
+        tests = Path(__file__).parents[1]
+        command = [
+            sys.executable, "-m", "support.stream_worker", url or group.server.url, group.queue, str(ledger),
+            json.dumps(options),
+        ]  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": f"{tests}:{tests.parent / 'bench'}"}
+        self.process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it on the spot."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """Let it end."""
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+@contextmanager
+def workers(group: Group, ledger: Path, count: int = 1, **options: Any) -> Iterator[list[Worker]]:
+    """Consumer processes; those that are left are stopped at the end."""
+    started = [Worker(group, ledger, **options) for _ in range(count)]
+    try:
+        yield started
+    finally:
+        for each in started:
+            each.stop()
+
+
+def read_ledger(path: Path) -> list[tuple[str, str, int, float]]:
+    """The lines of a ledger: word, message id, process id, time."""
+    if not path.exists():
+        return []
+    lines = [line.split() for line in path.read_text().splitlines()]
+    return [(word, message, int(pid), float(at)) for word, message, pid, at in lines]

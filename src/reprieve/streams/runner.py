@@ -59,7 +59,9 @@ _MAX_BLOCK_MS: Final = 1000
 _QUICK_TURN_SECONDS: Final = 0.05
 """The batch grows while a turn takes less, so that a consumer never holds much more than it can handle at once."""
 _FIRST_BACKOFF_SECONDS: Final = 0.05
-_MAX_BACKOFF_SECONDS: Final = 10.0
+_MAX_BACKOFF_SECONDS: Final = 5.0
+_STEADY_SECONDS: Final = 1.0
+"""A task that ran for so long begins with the shortest backoff again."""
 _RECENT: Final = 5000
 """Acknowledged ids that are remembered, twice: the last ones and those before."""
 _RESCUE_BATCH: Final = 100
@@ -160,7 +162,11 @@ class ConsumerRunner:
     async def run(self, stop: asyncio.Event, *, until_idle: bool = False) -> None:
         """Consume until `stop` is set, or until nothing is left to do."""
         self._until_idle = until_idle
-        await self._start()
+        try:
+            await self._start()
+        except BaseException:
+            await self._close()
+            raise
         tasks = [
             asyncio.create_task(self._keep(self._read), name="reprieve-reader"),
             asyncio.create_task(self._keep(self._control), name="reprieve-controller"),
@@ -210,10 +216,13 @@ class ConsumerRunner:
         except (RedisError, OSError) as error:
             _LOG.warning("%s: left without a word, the lease runs out: %s", self.name, redact(str(error)))
         finally:
-            await asyncio.to_thread(self._heartbeat.stop)
-            await self._reading.close()
-            await self._writing.close()
-            await self._alerts.close()
+            await self._close()
+
+    async def _close(self) -> None:
+        await asyncio.to_thread(self._heartbeat.stop)
+        await self._reading.close()
+        await self._writing.close()
+        await self._alerts.close()
 
     async def _keep(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run a task for as long as the consumer runs, whatever it raises."""
@@ -224,7 +233,7 @@ class ConsumerRunner:
                 await work()
             except (RedisError, OSError) as error:
                 self._needs_sweep = True
-                if time.monotonic() - began > _MAX_BACKOFF_SECONDS:
+                if time.monotonic() - began > _STEADY_SECONDS:
                     backoff = _FIRST_BACKOFF_SECONDS
                 _LOG.warning("%s: Redis: %s; again in %.1f s", self.name, redact(str(error)), backoff)
             except asyncio.CancelledError:

@@ -23,9 +23,11 @@ from reprieve.testing.web import FlakyHTTP, Request
 
 if TYPE_CHECKING:
     from reprieve.testing.inline_app import InlineApp, InlineRunner, Outcome, inline, run_inline
+    from reprieve.testing.inline_consumer import InlineRun, run_consumer_inline
     from reprieve.testing.sending import Rig, SenderSuite, Trouble, check_sender
 
 _HOME_OF = dict.fromkeys(["InlineApp", "InlineRunner", "Outcome", "inline", "run_inline"], "inline_app")
+_HOME_OF |= dict.fromkeys(["InlineRun", "run_consumer_inline"], "inline_consumer")
 _HOME_OF |= dict.fromkeys(["Rig", "SenderSuite", "Trouble", "check_sender"], "sending")
 """Loaded when they are first used: they need the database's libraries, and every run of pytest imports this package."""
 
@@ -40,6 +42,7 @@ __all__ = [
     "FlakySMTP",
     "HangUp",
     "InlineApp",
+    "InlineRun",
     "InlineRunner",
     "Moment",
     "Outcome",
@@ -63,6 +66,7 @@ __all__ = [
     "nobody_listening",
     "replies",
     "retry_testing",
+    "run_consumer_inline",
     "run_inline",
     "trusting_context",
 ]
