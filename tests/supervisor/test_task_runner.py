@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from reprieve.errors import UsageError
 from reprieve.processes import warden
 from reprieve.supervisor.task_runner import Task, TaskRun, WorkerSpec
 from support.tasks import python, run_task, serve, stop_soon
-from support.trees import GROW, grow, members_of, survivors, until
+from support.trees import GROW, grow, is_gone, members_of, survivors, until
 
 READY = "import os; os.write(int(os.environ['REPRIEVE_READY_FD']), b'1')\n"
 MEGABYTES = 1024 * 1024
@@ -263,6 +264,22 @@ def test_a_result_that_breaks_the_contract_fails_the_task(written, problem):
     report = run_task(python(f"import os; os.fdopen(int(os.environ['REPRIEVE_RESULT_FD']), 'w').write({written})"))
     assert (report.end.status, report.end.reason) == (TaskStatus.FAILED, TaskEndReason.INVALID_RESULT)
     assert problem in report.error
+
+
+def test_a_start_is_told_also_where_the_worker_ended_in_the_same_moment():
+    async def main():
+        told = []
+        script = "printf x >&$REPRIEVE_READY_FD"
+        run = TaskRun(Task("1-0", 1, b"{}"), WorkerSpec(("sh", "-c", script)), on_started=told.append)
+        running = asyncio.create_task(run.run())
+        while run._process is None or not is_gone(run._process.warden_pid):
+            await asyncio.sleep(0)
+            time.sleep(0.05)  # noqa: ASYNC251 - the loop is to find readiness and end together
+        report = await running
+        return told, report.pid
+
+    told, pid = asyncio.run(main())
+    assert told == [pid]
 
 
 def test_what_a_worker_used_is_reported():

@@ -106,6 +106,9 @@ class SessionProcess:
         """Done when the command ended: earlier than `exited` where there is something to clean up."""
         self.memory_limit = "none"
         """`cgroup` or `rlimit` once it has started with a limit."""
+        self._patience_seconds = _SECONDS_UNTIL_WARDEN_IS_KILLED + (
+            warden.SECONDS_TO_CLEAN_UP if options.clean_up else 0
+        )
         self._pid, self._start_ticks = 0, 0
         self._folders: list[str] = []
         self._received = b""
@@ -146,7 +149,7 @@ class SessionProcess:
         """Kill it now, with everything that it started; nothing where it has ended."""
         if not self.exited.done():
             self._send(warden.KILL)
-            self._loop.call_later(_SECONDS_UNTIL_WARDEN_IS_KILLED, self._kill_warden)
+            self._loop.call_later(self._patience_seconds, self._kill_warden)
 
     def clean_up(self) -> None:
         """Let the warden run its clean-up and leave."""

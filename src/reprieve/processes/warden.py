@@ -32,7 +32,7 @@ _OOM_SCORE = -500
 _SECONDS_TO_KILL = 10.0
 """A process that hangs in the kernel, or that may not be signalled, is left after this time."""
 _SECONDS_BETWEEN_LOOKS = 0.2
-_SECONDS_TO_CLEAN_UP = 60.0
+SECONDS_TO_CLEAN_UP = 60.0
 _ROOT = "/sys/fs/cgroup"
 _RMDIR_TRIES = 100
 
@@ -415,7 +415,7 @@ class Warden:
                 os.execvp(self._options.clean_up[0], self._options.clean_up)  # noqa: S606 - the parent's command
             finally:
                 os._exit(COMMAND_NOT_FOUND)
-        deadline = time.monotonic() + _SECONDS_TO_CLEAN_UP
+        deadline = time.monotonic() + SECONDS_TO_CLEAN_UP
         while time.monotonic() < deadline:
             if os.waitpid(pid, os.WNOHANG)[0] == pid:
                 return

@@ -145,6 +145,7 @@ class TaskRun:
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._output, self._written = OutputTail(), _WorkerResult()
         self._drained: tuple[PipeReader, ...] = ()
+        self._is_start_told = False
 
     def stop(self, reason: StopReason) -> None:
         """End the task by SIGTERM, and five seconds later by SIGKILL. The first reason counts."""
@@ -192,11 +193,16 @@ class TaskRun:
         if not ready.done() and not process.ended.done():
             self.kill(StopReason.SPAWN_TIMEOUT)
         elif not process.ended.done():
-            self._on_started(process.pid)
+            self._tell_start(process)
             await asyncio.wait([process.ended], timeout=self.spec.task_timeout_seconds)
             if not process.ended.done():
                 self.kill(StopReason.TIMEOUT)
         await asyncio.shield(process.ended)
+
+    def _tell_start(self, process: SessionProcess) -> None:
+        if not self._is_start_told:
+            self._is_start_told = True
+            self._on_started(process.pid)
 
     async def _judge(self, process: SessionProcess) -> TaskReport:
         exit_ = process.ended.result()
@@ -209,6 +215,9 @@ class TaskRun:
         if container is None:
             await asyncio.shield(process.exited)
         self._drain()
+        is_ready = self._ready.done() if self.spec.waits_for_ready else exit_.start_error is None
+        if is_ready:  # it ended in the same moment
+            self._tell_start(process)
         reported, document = self._parse_result()
         evidence = TaskEvidence(
             exit_.code,
@@ -227,7 +236,7 @@ class TaskRun:
         output = self._pipe(stack, self._output.receive)
         written = self._pipe(stack, self._written.receive)
         ready = self._pipe(stack, lambda _: self._set_ready())
-        self._drained = (written, output)
+        self._drained = (ready, written, output)
         stdin = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
         stdin.write(self.task.document)
         stdin.seek(0)
@@ -316,6 +325,7 @@ class TaskRun:
         for pipe in self._drained:
             pipe.drain()
         if self.spec.container is not None:
+            self._look_for_ready_file()
             self._read_result_file()
 
     def _read_result_file(self) -> None:
