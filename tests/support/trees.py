@@ -46,9 +46,9 @@ def grow(folder: Path, *, ignores_sigterm: bool = False) -> list[str]:
     return [sys.executable, "-S", "-c", GROW, str(folder), *(["ignore"] if ignores_sigterm else [])]
 
 
-def until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], object], seconds: float = LIMIT) -> None:
     """Wait for what has to come. How long it takes decides nothing."""
-    end = time.monotonic() + LIMIT
+    end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came"
         time.sleep(0.01)
