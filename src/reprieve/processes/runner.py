@@ -1,4 +1,4 @@
-"""Functions run in child processes that are kept warm and can be killed."""
+"""Run functions in child processes that are kept warm and can be killed."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _SECONDS_TO_DIE: Final = 10.0
 
 
 class ChildProcessRunner:
-    """At most `limit` children at a time; more calls wait. It belongs to the event loop that it is used in."""
+    """Runs at most `limit` children at a time; more calls wait. It belongs to the event loop that it is used in."""
 
     def __init__(self, limit: int = 8, *, memory: OomWatch | None = None) -> None:
-        """Start nothing yet."""
+        """Start no child yet."""
         require_whole("limit", limit, 1, _MOST_CHILDREN)
         if child_main.loading_main:
             raise UsageError(
@@ -85,7 +85,7 @@ class ChildProcessRunner:
         return _opened(kind, body, name)
 
     async def close(self) -> None:
-        """End all children: the idle ones leave by themselves, the others are killed."""
+        """End all children: the idle ones by closing their pipes, the others by SIGKILL."""
         self._closed = True
         for child in self._idle:
             child.stop()
@@ -115,7 +115,7 @@ class ChildProcessRunner:
         return child
 
     async def _end(self, child: _PooledChild) -> None:
-        """Kill it, and go on only when it is gone, so that a second try never runs beside it."""
+        """Kill it and wait until it is gone, so that a second attempt never runs beside it."""
         child.process.kill()
         try:
             await asyncio.wait([child.process.exited], timeout=_SECONDS_TO_DIE)
@@ -141,15 +141,15 @@ class _PooledChild:
             except BaseException:
                 self._pipe.close()
                 raise
-        # Where a process that it forked still holds the pipe, nothing else would tell us of the end.
+        # A process that it forked may still hold the pipe: then only this shows the end.
         self.process.exited.add_done_callback(self._shut)
 
     async def start(self) -> None:
-        """Wait until it can take work."""
+        """Wait until it can take a call."""
         await self.ask(b"", _SECONDS_TO_START)
 
     async def ask(self, request: bytes, timeout: float | None) -> tuple[FrameKind, bytearray]:  # noqa: ASYNC109 - as the port has it
-        """Send what it is to do, and wait for its answer."""
+        """Send a call and return the answer."""
         kills_before = self._memory.count()
         try:
             async with asyncio.timeout(timeout):
@@ -172,7 +172,7 @@ class _PooledChild:
         return False
 
     def stop(self) -> None:
-        """Close the pipe, on which it leaves."""
+        """Close the pipe, which ends an idle child."""
         self._pipe.close()
 
     async def _exactly(self, size: int) -> bytearray:
@@ -187,7 +187,7 @@ class _PooledChild:
         return buffer
 
     async def _death(self, kills_before: int | None) -> ChildDiedError | MemoryError:
-        """How it ended; one that closed its pipe but lives is killed."""
+        """Return how it ended. A child that closed its pipe and still runs is killed."""
         await asyncio.wait([self.process.exited], timeout=_SECONDS_TO_END)
         self.process.kill()
         exit_ = await asyncio.shield(self.process.exited)
@@ -203,7 +203,7 @@ class _PooledChild:
 
 
 def _command(descriptor: int) -> list[str]:
-    """A Python that looks for modules where this one does, and serves the other end of the pipe."""
+    """Build the command of a Python that finds the modules that this one finds, and serves the other end of the pipe."""
     main = main_module()
     name = getattr(getattr(main, "__spec__", None), "name", None)
     path = getattr(main, "__file__", None)
