@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from reprieve.adapters.sql.address import PostgresAddress, parse
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from reprieve.ports.store import Store
     from reprieve.streams.connection import RedisConnection
     from reprieve.streams.consumer import Consumer
+    from reprieve.supervisor import ContainerSpec, Supervisor, SupervisorOptions, WorkerSpec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -165,6 +167,71 @@ async def open_redis(url: str) -> AsyncIterator[RedisConnection]:
         await redis.close()
 
 
+def build_supervisor(  # noqa: PLR0913 - a table of settings, by keyword
+    queue: str,
+    worker: WorkerSpec,
+    *,
+    group: str,
+    body: str | None = None,
+    model: Any = None,  # noqa: ANN401 - any type pydantic knows
+    profile: ProfileLike = "orchestrator",
+    service: str = "",
+    options: SupervisorOptions | None = None,
+    alerts: Sequence[str | Sink] | None = None,
+) -> Supervisor:
+    """Build a supervisor of a queue. `alerts` are as `consumer` takes them."""
+    from reprieve.supervisor.supervisor import Supervisor  # noqa: PLC0415 - only for those who supervise
+
+    return Supervisor(
+        queue,
+        worker,
+        group=group,
+        body=body,
+        model=model,
+        profile=profile,
+        service=service,
+        options=options,
+        sinks=lambda: _sinks(alerts),
+    )
+
+
+def read_container(
+    settings: Path | None, image: str | None, program: str | None, arguments: tuple[str, ...]
+) -> ContainerSpec | None:
+    """Return which container workers run in: the image as given, the program as given or as `[supervisor]` says."""
+    from reprieve.supervisor.containers import ContainerSpec, require_program  # noqa: PLC0415 - the same
+
+    section = _supervisor_section(settings)
+    if image is None:
+        if program is not None or arguments:
+            raise UsageError("--container-program and --container-argument need an --image")
+        return None
+    chosen = require_program(section.get("container_program") if program is None else program)
+    return ContainerSpec(chosen, image, (*section.get("container_arguments", ()), *arguments))
+
+
+def _supervisor_section(settings: Path | None) -> dict[str, Any]:
+    """Read `[supervisor]` of the settings file; one that is named has to be there."""
+    import tomllib  # noqa: PLC0415 - the same
+
+    path = Path("reprieve.toml") if settings is None else settings
+    if not path.is_file():
+        if settings is not None:
+            raise UsageError(f"there is no settings file {str(path)!r}")
+        return {}
+    try:
+        section = tomllib.loads(path.read_text(encoding="utf-8")).get("supervisor", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+    known = {"container_program", "container_arguments"}
+    if not isinstance(section, dict) or not set(section) <= known:
+        raise UsageError(f"[supervisor] in {path} has {' and '.join(sorted(known))}, and nothing else")
+    listed = section.get("container_arguments", [])
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise UsageError(f'container_arguments in {path} is a list of texts, as ["--network=none"]')
+    return section
+
+
 def _may_override() -> MayOverride:
     """Who may replay past the gates: those whom the environment names; everybody where it names nobody."""
     named = os.environ.get("REPRIEVE_MAY_OVERRIDE")
@@ -178,8 +245,10 @@ async def supervise_workers(url: str, command: Sequence[str], count: int) -> int
     """Keep so many worker processes of this command alive until told to stop; an exit code."""
     from reprieve.app.worker.recovery import HOST  # noqa: PLC0415 - the same
     from reprieve.processes.restarts import crash_reporter, supervise_processes  # noqa: PLC0415 - the same
+    from reprieve.processes.session import adopt_orphans  # noqa: PLC0415 - the same
     from reprieve.processes.spawner import SubprocessSpawner  # noqa: PLC0415 - only for those who run several
 
+    adopt_orphans()
     if not isinstance(parse(url), PostgresAddress):
         # The next worker on a file takes over by itself: nobody has to be told of a death.
         return await supervise_processes(

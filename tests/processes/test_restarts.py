@@ -224,7 +224,7 @@ def test_a_death_that_cannot_be_told_stops_nothing_and_is_logged_without_secrets
         raise OSError(f"cannot reach postgresql://app:{password}@db/reviews")
 
     command = python(DIES_BEFORE_THE_NTH_START, tmp_path / "starts", 2, 3)
-    with caplog.at_level(logging.ERROR, logger="reprieve.supervisor"):
+    with caplog.at_level(logging.ERROR, logger="reprieve.processes"):
         assert run(command, clock=FakeClock(), report=fail) == 0
     assert "could not be told" in caplog.text
     assert password not in caplog.text

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 REQUIRED = False
 """Whether a missing program fails a test; set by `--require=all` when pytest starts."""
 
-PACKAGE_OF = {"git": "git", "chromium": "chromium"}
+PACKAGE_OF = {
+    "busybox": "busybox-static",
+    "chromium": "chromium",
+    "git": "git",
+    "podman": "podman",
+    "runc": "runc",
+}
 """The Debian package of each program that a test starts."""
 
 _LIST = Path(__file__).parents[2] / "requirements/debian.txt"

@@ -2,4 +2,5 @@
 
 streams.py           dead letters of Redis Streams, groups and their state
 stream_adoption.py   dead letters of a stream copied into the store, for triage
+tasks.py             tasks of supervised workers
 """

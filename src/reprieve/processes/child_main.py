@@ -1,4 +1,4 @@
-"""What runs in a child process: take a call, answer it, wait for the next; leave when the pipe closes."""
+"""The program of a child process: take a call, answer it, wait for the next one; end when the pipe closes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from reprieve.processes.ipc import (
     told,
     unpickled,
 )
-from reprieve.processes.parent_death import exit_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,13 +30,12 @@ if TYPE_CHECKING:
     Judge = Callable[[BaseException], object]
 
 loading_main = False
-"""Whether this is a child that is running its parent's script anew, to find what is defined there."""
+"""Whether this child is running its parent's script, to find what is defined there."""
 
 
-def serve(descriptor: int, parent: int, main_name: str | None, main_path: str | None) -> None:
+def serve(descriptor: int, main_name: str | None, main_path: str | None) -> None:
     """Answer calls until the parent closes the pipe."""
     own = os.getpid()
-    exit_with_parent(parent, signal.SIGKILL)
     _leave_signals_to_the_parent(own)
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - positional only
     main = _main_of_the_parent(main_name, main_path)
@@ -45,7 +43,7 @@ def serve(descriptor: int, parent: int, main_name: str | None, main_path: str | 
         connection.sendall(frame(FrameKind.READY))
         while (request := _receive(connection)) is not None:
             answer = _answered(*request, main)
-            with contextlib.suppress(OSError, ValueError):  # nobody reads any more, or the stage closed it
+            with contextlib.suppress(OSError, ValueError):  # its reader is gone, or the stage closed it
                 sys.stdout.flush()
             if os.getpid() != own:
                 os._exit(0)  # a process that the function forked came back too; only one of them may answer
@@ -54,10 +52,10 @@ def serve(descriptor: int, parent: int, main_name: str | None, main_path: str | 
 
 
 def _leave_signals_to_the_parent(own: int) -> None:
-    """Let Ctrl-C and a stop of the whole service reach the parent alone, which decides what becomes of running work.
+    """Ignore SIGINT and SIGTERM: the parent gets them too, and decides what becomes of running work.
 
-    A process that the work forks has to end as its maker expects, so it is born with the handlers that were there before:
-    a handler of Python's would lose what arrives while it is being born.
+    A process that the work forks has to end on these signals, so it starts with the handlers that were there before. A
+    handler of Python's own would lose a signal that arrives during the fork.
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     put_back: list[signal.Signals] = []
@@ -83,7 +81,7 @@ def _leave_signals_to_the_parent(own: int) -> None:
 
 
 def _main_of_the_parent(name: str | None, path: str | None) -> Callable[[], ModuleType]:
-    """How to get at the parent's main module: its script is run here, under another name, when it is first asked for."""
+    """Return what loads the parent's main module. Its script is run here, under another name, at the first use."""
 
     def load() -> ModuleType:
         global loading_main  # noqa: PLW0603 - asked by those who must not start anything then
@@ -123,7 +121,7 @@ def _exactly(connection: socket.socket, size: int) -> bytearray | None:
 
 
 def _answered(judge_data: bytearray, work_data: bytearray, main: Callable[[], ModuleType]) -> bytes:
-    """Call the function; whatever comes of it is a frame."""
+    """Call the function and return a frame with its result, its failure or the refusal."""
     try:
         try:
             judge = unpickled(judge_data, main)

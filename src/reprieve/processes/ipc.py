@@ -1,4 +1,4 @@
-"""How a call travels to a child process and its answer back: frames, pickles, and the way to a function by name."""
+"""Calls to a child process and their answers: frames, pickles, and functions found by their names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 HEADER: Final = struct.Struct("!BQ")
-"""The kind of a frame and the length of what follows."""
+"""The kind of a frame and the length of its body."""
 
 NO_MEMORY: Final = 86
-"""Exit code of a child that met a MemoryError and had not even the memory to tell."""
+"""Exit code of a child that had a MemoryError and no memory left to report it."""
 
 _MAIN: Final = frozenset({"__main__", "__mp_main__"})
 _MOST_DECORATORS: Final = 50
@@ -30,7 +30,7 @@ Route = tuple[str, str, int]
 
 
 class FrameKind(IntEnum):
-    """What a frame is."""
+    """What a frame carries."""
 
     READY = 0
     JUDGE = 1
@@ -41,17 +41,17 @@ class FrameKind(IntEnum):
 
 
 def frame(kind: FrameKind, body: bytes = b"") -> bytes:
-    """Ready to be sent."""
+    """Build a frame."""
     return HEADER.pack(kind, len(body)) + body
 
 
 def told(error: BaseException) -> str:
-    """An exception in a few words."""
+    """Describe an exception in one line."""
     return f"{type(error).__name__}: {error}"
 
 
 def pickled(value: object, what: str) -> bytes:
-    """The value as bytes, or a `UsageError` that says what could not be made so."""
+    """Pickle a value; `UsageError` says which value cannot be pickled."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except MemoryError:
@@ -61,7 +61,7 @@ def pickled(value: object, what: str) -> bytes:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the main module by both its names; a child loads it only when something of it is asked for."""
+    """Finds the main module by both of its names. A child loads it only when a pickle refers to it."""
 
     def __init__(self, data: bytes | bytearray, main: Callable[[], ModuleType]) -> None:
         super().__init__(io.BytesIO(data))
@@ -74,17 +74,17 @@ class _Unpickler(pickle.Unpickler):
 
 
 def unpickled(data: bytes | bytearray, main: Callable[[], ModuleType]) -> Any:  # noqa: ANN401 - what was pickled
-    """The value again; `main` is how this process gets at the main module."""
+    """Unpickle a value; `main` loads the main module of the parent."""
     return _Unpickler(data, main).load()
 
 
 def main_module() -> ModuleType:
-    """The main module of this process."""
+    """Return the main module of this process."""
     return sys.modules["__main__"]
 
 
 def function_path(function: Callable[..., object]) -> Route:
-    """By which name a new process finds the function; `UsageError` where it could not."""
+    """Return the path by which a new process finds the function; `UsageError` where it cannot."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
     problem = "only a plain function at the top of a module can be run in a process of its own"
     if not isinstance(module, str) or not isinstance(name, str):
@@ -103,7 +103,7 @@ def function_path(function: Callable[..., object]) -> Route:
 
 
 def import_function(route: Route, main: Callable[[], ModuleType]) -> Callable[..., object]:
-    """The function that a route leads to."""
+    """Import the function at a path."""
     module, name, depth = route
     found = _walk(main() if module in _MAIN else importlib.import_module(module), name)
     for _ in range(depth):

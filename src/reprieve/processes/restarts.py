@@ -26,18 +26,19 @@ if TYPE_CHECKING:
     from reprieve.app.journal import Journal
     from reprieve.ports.clock import Clock
     from reprieve.ports.reader import Reader
-    from reprieve.processes.spawner import ChildProcess, ProcessExit, SubprocessSpawner
+    from reprieve.processes.session import ProcessExit
+    from reprieve.processes.spawner import ChildProcess, SubprocessSpawner
 
     Report = Callable[[int, Cause], Awaitable[None]]
 
-_LOG: Final = logging.getLogger("reprieve.supervisor")
+_LOG: Final = logging.getLogger("reprieve.processes")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _MOST_PROCESSES: Final = 1000
 _POLICY: Final = RestartPolicy()
 _GRACE: Final = 5.0
 """Seconds that are left after the second signal."""
 _REPORT_PATIENCE: Final = 10.0
-"""Seconds to tell of a death; after that the lease has to run out."""
+"""Seconds to report an end; after that the lease has to expire."""
 
 
 async def supervise_processes(
@@ -49,30 +50,30 @@ async def supervise_processes(
     clock: Clock,
     shared: bool,
 ) -> int:
-    """Keep so many processes of this command running until SIGTERM or SIGINT, or until all left; an exit code.
+    """Keep `count` processes of this command running until SIGTERM or SIGINT, or until all have ended well.
 
-    The first signal asks them to stop and waits for as long as they take; a second one kills those that are left after a
-    grace. One that exits with 0 has left; one that dies is started again, unless its very first words were that the
-    command is wrong. `shared` says whether the store lets several processes work.
+    The first signal stops them and waits until they end. A second one kills those that are left after five seconds. A
+    process that exits with 0 is not started again. Any other is, unless its first exit says that the command is wrong.
+    `shared` says whether the store lets several processes work. Returns an exit code.
     """
     require_whole("processes", count, 1, _MOST_PROCESSES)
     if count > 1 and not shared:
         raise UsageError(
             "a SQLite file has one working process at a time: leave --processes at 1, or use PostgreSQL for more"
         )
-    crew = _ProcessPool(command, processes, report, clock)
+    pool = _ProcessPool(command, processes, report, clock)
     try:
-        with _signals(crew.stop):
+        with _signals(pool.stop):
             async with asyncio.TaskGroup() as places:
-                tasks = [places.create_task(crew.keep_one()) for _ in range(count)]
+                tasks = [places.create_task(pool.keep_one()) for _ in range(count)]
     finally:
-        await crew.end()
+        await pool.end()
     code = next((task.result() for task in tasks if task.result() != 0), 0)
     return code if code >= 0 else 128 - code
 
 
 def crash_reporter(journal: Journal, reader: Reader, host: str) -> Report:
-    """A `report` for `supervise_processes`: tells the store which workers died with a process of this host."""
+    """Build a `report` for `supervise_processes`: it tells the store which workers of this host have ended."""
 
     async def report(pid: int, cause: Cause) -> None:
         workers = await asyncio.to_thread(reader.workers)
@@ -85,7 +86,7 @@ def crash_reporter(journal: Journal, reader: Reader, host: str) -> Report:
 
 
 class _ProcessPool:
-    """The processes that run now, and whether they are to stop."""
+    """The processes that run, and whether they are to stop."""
 
     def __init__(self, command: Sequence[str], processes: SubprocessSpawner, report: Report, clock: Clock) -> None:
         self._command, self._processes, self._report, self._clock = command, processes, report, clock
@@ -94,7 +95,7 @@ class _ProcessPool:
         self._hurry: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
-        """Ask all to stop; asked again, kill those that are left after the grace."""
+        """Stop all; called again, kill those that are left after the grace."""
         if self._stopping.is_set() and self._hurry is None:
             self._hurry = asyncio.create_task(self._kill_after_grace())
         self._stopping.set()
@@ -102,7 +103,7 @@ class _ProcessPool:
             process.terminate()
 
     async def keep_one(self) -> int:
-        """Run one process after another in one place; the exit code of the last, 0 where none was left to be stopped."""
+        """Run one process after another. Return the exit code of the last one, 0 where none ran at the stop."""
         history = RestartHistory()
         while not self._stopping.is_set():
             began = self._clock.monotonic()
@@ -116,7 +117,7 @@ class _ProcessPool:
         return 0
 
     async def end(self) -> None:
-        """Leave nobody behind, whatever made us end."""
+        """Kill every process that is left."""
         if self._hurry is not None:
             self._hurry.cancel()
         for process in self._running:
@@ -148,7 +149,7 @@ class _ProcessPool:
             _LOG.error("the end of worker process %d could not be told:\n%s", pid, redact_exception(error))
 
     async def _pause(self, seconds: float) -> None:
-        """Wait before the next start, but not for one that will not be."""
+        """Wait before the next start, or until the pool stops."""
         waits = [asyncio.create_task(self._clock.sleep_async(seconds)), asyncio.create_task(self._stopping.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,10 +1,9 @@
-"""Functions run in child processes that are kept warm and can be killed."""
+"""Run functions in child processes that are kept warm and can be killed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import sys
 from pathlib import Path
@@ -26,7 +25,7 @@ from reprieve.processes.ipc import (
     unpickled,
 )
 from reprieve.processes.oom import OomWatch
-from reprieve.processes.session import SessionProcess
+from reprieve.processes.session import SessionProcess, WardenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,10 +42,10 @@ _SECONDS_TO_DIE: Final = 10.0
 
 
 class ChildProcessRunner:
-    """At most `limit` children at a time; more calls wait. It belongs to the event loop that it is used in."""
+    """Runs at most `limit` children at a time; more calls wait. It belongs to the event loop that it is used in."""
 
     def __init__(self, limit: int = 8, *, memory: OomWatch | None = None) -> None:
-        """Start nothing yet."""
+        """Start no child yet."""
         require_whole("limit", limit, 1, _MOST_CHILDREN)
         if child_main.loading_main:
             raise UsageError(
@@ -86,7 +85,7 @@ class ChildProcessRunner:
         return _opened(kind, body, name)
 
     async def close(self) -> None:
-        """End all children: the idle ones leave by themselves, the others are killed."""
+        """End all children: the idle ones by closing their pipes, the others by SIGKILL."""
         self._closed = True
         for child in self._idle:
             child.stop()
@@ -101,9 +100,9 @@ class ChildProcessRunner:
     async def _take(self) -> _PooledChild:
         while self._idle:
             child = self._idle.pop()
-            if not child.process.exited.done():
+            if child.is_idle():
                 return child
-            self._forget(child)
+            await self._end(child)
         if self._closed:
             raise UsageError("this isolator is closed")
         child = _PooledChild(self._memory)
@@ -116,7 +115,7 @@ class ChildProcessRunner:
         return child
 
     async def _end(self, child: _PooledChild) -> None:
-        """Kill it, and go on only when it is gone, so that a second try never runs beside it."""
+        """Kill it and wait until it is gone, so that a second attempt never runs beside it."""
         child.process.kill()
         try:
             await asyncio.wait([child.process.exited], timeout=_SECONDS_TO_DIE)
@@ -137,19 +136,20 @@ class _PooledChild:
         self._pipe.setblocking(False)  # noqa: FBT003 - positional only
         with theirs:
             try:
-                self.process = SessionProcess(_command(theirs.fileno()), descriptors=[theirs.fileno()])
+                options = WardenOptions(descriptors=(theirs.fileno(),))
+                self.process = SessionProcess(_command(theirs.fileno()), options=options)
             except BaseException:
                 self._pipe.close()
                 raise
-        # Where a process that it forked still holds the pipe, nothing else would tell us of the end.
+        # A process that it forked may still hold the pipe: then only this shows the end.
         self.process.exited.add_done_callback(self._shut)
 
     async def start(self) -> None:
-        """Wait until it can take work."""
+        """Wait until it can take a call."""
         await self.ask(b"", _SECONDS_TO_START)
 
     async def ask(self, request: bytes, timeout: float | None) -> tuple[FrameKind, bytearray]:  # noqa: ASYNC109 - as the port has it
-        """Send what it is to do, and wait for its answer."""
+        """Send a call and return the answer."""
         kills_before = self._memory.count()
         try:
             async with asyncio.timeout(timeout):
@@ -159,8 +159,20 @@ class _PooledChild:
         except (EOFError, ConnectionError):
             raise await self._death(kills_before) from None
 
+    def is_idle(self) -> bool:
+        """Whether it waits for work: it has not ended, also where its warden has not reported that yet."""
+        if self.process.exited.done():
+            return False
+        try:
+            self._pipe.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def stop(self) -> None:
-        """Close the pipe, on which it leaves."""
+        """Close the pipe, which ends an idle child."""
         self._pipe.close()
 
     async def _exactly(self, size: int) -> bytearray:
@@ -175,13 +187,15 @@ class _PooledChild:
         return buffer
 
     async def _death(self, kills_before: int | None) -> ChildDiedError | MemoryError:
-        """How it ended; one that closed its pipe but lives is killed."""
+        """Return how it ended. A child that closed its pipe and still runs is killed."""
         await asyncio.wait([self.process.exited], timeout=_SECONDS_TO_END)
         self.process.kill()
-        code = await asyncio.shield(self.process.exited)
+        exit_ = await asyncio.shield(self.process.exited)
+        code = exit_.code
         if code == NO_MEMORY:
             return MemoryError("the process of the stage had no memory left, not even to say more")
-        return ChildDiedError(code, out_of_memory=code == _KILLED and self._memory.rose(kills_before))
+        by_system = code == _KILLED and self._memory.rose(kills_before)
+        return ChildDiedError(code, out_of_memory=exit_.out_of_memory or by_system)
 
     def _shut(self, _: object) -> None:
         with contextlib.suppress(OSError):  # closed before
@@ -189,14 +203,14 @@ class _PooledChild:
 
 
 def _command(descriptor: int) -> list[str]:
-    """A Python that looks for modules where this one does, and serves the other end of the pipe."""
+    """Build the command of a Python that finds the modules that this one finds, and serves the other end of the pipe."""
     main = main_module()
     name = getattr(getattr(main, "__spec__", None), "name", None)
     path = getattr(main, "__file__", None)
     path = None if path is None else str(Path(path).absolute())
     program = (
         f"import sys; sys.path[:] = {sys.path!r};"
-        f" from {child_main.__name__} import serve; serve({descriptor}, {os.getpid()}, {name!r}, {path!r})"
+        f" from {child_main.__name__} import serve; serve({descriptor}, {name!r}, {path!r})"
     )
     return [sys.executable, "-P", "-c", program]
 

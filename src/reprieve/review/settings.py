@@ -28,6 +28,8 @@ EMBEDDED: Final = "local"
 """The name of the model that comes in a Python package."""
 FILE: Final = "reprieve.toml"
 PREFIX: Final = "REPRIEVE_REVIEW_"
+OF_OTHER_PROGRAMS: Final = ("streams", "supervisor")
+"""Sections of the settings file that the review does not read."""
 NOT_FROM_FOLDER: Final = frozenset({"facts", "parts", "chaos", "trusted"})
 """Settings that reprieve.toml in the current folder cannot make: it may be part of the change that is reviewed."""
 _FOLDER: Final = "the settings file of the current folder"
@@ -195,7 +197,8 @@ class Settings(BaseSettings):
         """What is said at the call, then the environment, then the file."""
         _ = dotenv_settings, file_secret_settings
         file = TomlConfigSettingsSource(settings_cls)
-        file.init_kwargs.pop("streams", None)  # read by the commands for streams
+        for section in OF_OTHER_PROGRAMS:
+            file.init_kwargs.pop(section, None)
         if settings_cls.model_config.get("title") == _FOLDER:
             file.init_kwargs.pop("critic", None)  # read from the base of each change
             refused = sorted(NOT_FROM_FOLDER & set(file.init_kwargs))

@@ -68,6 +68,8 @@ _UNAVAILABLE: Final = (
 )
 _UNAVAILABLE_WORDS: Final = frozenset({"NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED", "NOGROUP"})
 
+UNREACHABLE: Final = (RedisError, OSError)
+"""What a command raises that Redis did not carry out, or whose reply was lost."""
 Argument = bytes | str | int | float
 Command = tuple[Argument, ...]
 

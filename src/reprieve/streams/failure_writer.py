@@ -11,7 +11,7 @@ import json
 import logging
 import random
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.judging import classify
@@ -33,7 +33,7 @@ from reprieve.streams.pause import GroupPause
 from reprieve.streams.scripts import DEAD_LETTER, SCHEDULE_RETRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from reprieve.core.breaker_state import BreakerLimits, BreakerState
     from reprieve.core.decide import Decision
@@ -64,6 +64,8 @@ class Ruling:
     stack: str
     successes: int = 0
     """How many runs had succeeded before this one failed."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """More for the dead letter."""
 
     @property
     def retry_at(self) -> float | None:
@@ -118,6 +120,7 @@ def rule_on(run: FailedRun, profile: Profile, *, now: float, rand: float, idempo
         history=history,
         stack=stack,
         successes=run.successes,
+        context=run.context,
     )
 
 
@@ -266,7 +269,7 @@ class FailureWriter:
             consumer=self._consumer,
             stack=ruling.stack,
             park_state=decision.state.value if isinstance(decision, Park) else "",
-        )
+        ) | dict(ruling.context)
 
     def trimmed_context(self) -> tuple[str, str]:
         """Return the error_context of a trimmed message, in two parts around its number of attempts."""

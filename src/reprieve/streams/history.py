@@ -19,6 +19,7 @@ class MessageHistory:
     """Runs of a message by origin, and its last failures. A message that never failed has none.
 
     `crash`, `out_of_memory` and `lost_lease` are counted by scripts, in fields of their own, and only read here.
+    They are about the consumer. What became of worker processes of a consumer that lived on is counted beside them.
     """
 
     handler: int = 0
@@ -26,6 +27,8 @@ class MessageHistory:
     crash: int = 0
     out_of_memory: int = 0
     lost_lease: int = 0
+    worker_crash: int = 0
+    worker_out_of_memory: int = 0
     first_failure_at: float | None = None
     opened_at: float | None = None
     """When the first attempt of this budget began, for a policy's deadline."""
@@ -40,7 +43,7 @@ class MessageHistory:
 
     def count(self, cause: Cause) -> int:
         """Return the runs that this origin ended."""
-        return int(getattr(self, cause.value))
+        return int(getattr(self, cause.value)) + int(getattr(self, f"worker_{cause.value}", 0))
 
     def by_origin(self) -> dict[str, int]:
         """Return the runs of every origin that ended one."""
@@ -53,6 +56,8 @@ class MessageHistory:
             self,
             handler=self.handler + (cause is Cause.HANDLER),
             deploy=self.deploy + (cause is Cause.DEPLOY),
+            worker_crash=self.worker_crash + (cause is Cause.CRASH),
+            worker_out_of_memory=self.worker_out_of_memory + (cause is Cause.OUT_OF_MEMORY),
             first_failure_at=at if self.first_failure_at is None else self.first_failure_at,
             opened_at=started if self.opened_at is None else self.opened_at,
             last_error_class=error_class,

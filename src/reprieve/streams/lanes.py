@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from reprieve.core.policy import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from reprieve.streams.message import Fields, StreamMessage
 
@@ -29,6 +29,15 @@ class CancelReason(StrEnum):
     LOST_LEASE = "lost_lease"
 
 
+class WorkerRunError(Exception):
+    """Raised by a handler that runs messages in processes of their own, and knows what ended one."""
+
+    def __init__(self, error: Exception, origin: Cause, context: Mapping[str, Any]) -> None:
+        """Take what is classified, the budget that pays, and what the dead letter is to hold besides; sanitized."""
+        super().__init__(str(error))
+        self.error, self.origin, self.context = error, origin, context
+
+
 @dataclass(frozen=True, slots=True)
 class FailedRun:
     """A message whose handler did not return."""
@@ -39,6 +48,8 @@ class FailedRun:
     unparseable: bool = False
     successes: int = 0
     """How many runs had succeeded before this one failed: tells a streak of failures from failures among successes."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """More for the `error_context` of a dead letter; sanitized."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +162,8 @@ class Lanes:
                 run = FailedRun(message, error, Cause.DEPLOY, successes=self.successes)
             case CancelReason.TIMEOUT:
                 run = FailedRun(message, TimeoutError(_overdue(self.handler.timeout)), successes=self.successes)
+            case None if isinstance(error, WorkerRunError):
+                run = FailedRun(message, error.error, error.origin, successes=self.successes, context=error.context)
             case None:
                 run = FailedRun(message, error, successes=self.successes)
         self.failed.append(run)

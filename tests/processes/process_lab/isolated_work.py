@@ -108,6 +108,12 @@ def leave_a_fork_with_the_pipe(file):
     os._exit(4)
 
 
+def grow_a_tree(program, folder):
+    """Become a worker with a child and an escaped grandchild."""
+    sys.argv = ["-c", folder]
+    exec(program, {})
+
+
 def fork_and_return():
     return "forked" if os.fork() == 0 else "first"
 

@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "init": "review:init",
     "doctor": "review:doctor",
     "work": "work:work",
+    "supervise": "supervise:app",
     "submit": "submit:submit",
     "jobs": "jobs:app",
     "dead": "dead:app",
