@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reprieve.app.profiles import ProfileLike
-    from reprieve.processes.spawner import ProcessExit
+    from reprieve.processes.session import ProcessExit
 
 _SECONDS_TO_END: Final = 8.0
 """How long a killed process is waited for: less than a timeout gives to ending its work."""
