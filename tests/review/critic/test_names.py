@@ -756,3 +756,34 @@ def test_a_method_with_the_name_of_a_removed_import_is_no_use_of_it():
     before = "const fresh = require('fresh')\n\nmodule.exports = {\n  get fresh () {\n    return fresh(this)\n  }\n}\n"
     after = "module.exports = {\n  get fresh () {\n    return this.request.fresh\n  }\n}\n"
     assert check_change(change_between({"a.js": before}, {"a.js": after})).findings == ()
+
+
+INDEX = "export * from './prices';\n"
+PRICES = "export function total() {}\nexport function rate() {}\n"
+
+
+@pytest.mark.parametrize("target", ["./shop", "./shop/index", "@/src/shop"])
+def test_a_name_that_an_index_file_passes_on_is_followed_to_its_users(target):
+    use = f"import {{ total }} from '{target}';\n"
+    before = {"src/shop/index.ts": INDEX, "src/shop/prices.ts": PRICES, "src/use.ts": use}
+    after = {**before, "src/shop/prices.ts": PRICES.replace("total", "sum")}
+    assert places(before, after) == ["src/use.ts:1"]
+
+
+def test_a_name_that_an_index_file_has_from_another_file_too_is_not_reported():
+    before = {
+        "src/shop/index.ts": INDEX + "export * from './sums';\n",
+        "src/shop/prices.ts": PRICES,
+        "src/shop/sums.ts": "export const total = 1;\n",
+        "src/use.ts": "import { total } from './shop';\n",
+    }
+    assert places(before, {**before, "src/shop/prices.ts": PRICES.replace("total", "sum")}) == []
+
+
+def test_all_uses_of_what_one_file_lost_are_one_finding():
+    use = "import { total, rate } from './prices';\n"
+    before = {"src/prices.ts": PRICES, "src/a.ts": use, "src/b.ts": use}
+    (found,) = findings(before, {**before, "src/prices.ts": "export function sum(a) {}\n"})
+    assert (found.place, found.also) == ("src/a.ts:1", ("src/b.ts:1",))
+    assert "`total`" in found.comment
+    assert "`rate`" in found.comment
