@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DOES_NOT_PARSE: Final = CriticRule(
     id="does-not-parse",
+    depends_on_place=True,
     severity=Severity.HIGH,
     suffixes=(".py", ".pyi", ".json", ".jsonc", ".toml", ".yaml", ".yml"),
     finds="files that parsed before the change, or are new, and do not parse",
@@ -28,6 +29,7 @@ DOES_NOT_PARSE: Final = CriticRule(
 )
 LARGE_FILE: Final = CriticRule(
     id="large-file",
+    depends_on_place=True,
     severity=Severity.MEDIUM,
     finds="files larger than 1 MB that are new or that grew over 1 MB",
     advice="The file has {size} MB, and every clone of the repository keeps it after it is deleted. "
@@ -35,6 +37,7 @@ LARGE_FILE: Final = CriticRule(
 )
 BINARY_FILE: Final = CriticRule(
     id="binary-file",
+    depends_on_place=True,
     severity=Severity.MEDIUM,
     finds="new build results, archives, databases and key stores",
     advice="Source control rarely wants {what}: {why}",

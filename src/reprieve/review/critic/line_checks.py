@@ -27,6 +27,7 @@ _MOST_IN_FILE: Final = 50
 
 SECRET: Final = CriticRule(
     id="secret",
+    depends_on_place=True,
     severity=Severity.HIGH,
     finds="keys, tokens, passwords and private keys in added lines",
     advice="This {kind} can be read by every reader of the repository, now and in its history. "
@@ -34,6 +35,7 @@ SECRET: Final = CriticRule(
 )
 CONFLICT_MARKER: Final = CriticRule(
     id="conflict-marker",
+    depends_on_place=True,
     severity=Severity.HIGH,
     finds="markers of a merge conflict that was not resolved",
     advice="A merge conflict was committed. Choose one side and remove the markers.",
@@ -143,6 +145,8 @@ _OTHER_NAME: Final = re.compile(
     r"|header",
     re.IGNORECASE,
 )
+_PATTERN_AFTER: Final = re.compile(r"\\?[\[({]\S{0,80}[\])}][{*+?]|\\[wdsSWD]")
+"""The rest of a regular expression, which describes keys and is none."""
 _PUBLISHED: Final = re.compile(r"devstoreaccount|minioadmin|guest:guest|localstack|azurite", re.IGNORECASE)
 """Services for tests whose credentials their makers have published."""
 _REPEATED: Final = re.compile(r"(.)\1{3}")
@@ -265,7 +269,7 @@ _VENDOR_VALUE: Final = re.compile(
 
 def _is_secret(file: ChangedFile, secret: _Secret, *, is_sample: bool) -> bool:
     value = secret.value.strip(_AROUND)
-    if file.suffix == ".go" and _STRUCT_TAG.search(secret.before):
+    if (file.suffix == ".go" and _STRUCT_TAG.search(secret.before)) or _PATTERN_AFTER.match(secret.after):
         return False
     if _VENDOR_VALUE.match(value) and not _REPEATED.search(value) and not _VENDOR_PLACEHOLDER.search(value):
         return not is_sample or _entropy(value) >= _ENOUGH_ENTROPY
@@ -423,13 +427,13 @@ _DUMP: Final = re.compile(
     r"(console\.(?:log|dir|table))\([\"'`][\w$.]{1,40}(?: [\w$.]{1,40})?:?[\"'`]\s*,\s*[\w$.\[]{1,80}(.{0,300})"
 )
 """A short label and a value: a print from debugging, also in a file that writes to the console."""
+_ERROR_ALONE: Final = re.compile(r"\s*(?:e|ex|err|error|exception|reason)(?:\.\w+)?\s*\)")
+"""An error that a handler shows."""
 _LITERAL: Final = re.compile(r"[\"'`]([^\"'`]*)[\"'`]")
 _WORDS_OF_MESSAGE: Final = 3
-_DEBUGGER_USE: Final = re.compile(r"\b(?:pdb|ipdb|pudb)\.(?!set_trace\b)\w")
 _PYTHON_DEBUGGER: Final = re.compile(
     r"(?:[^#'\"]{0,80};\s*)?((?:pdb|ipdb|pudb)\.set_trace\(\)|breakpoint\(\))\s*(?:#.*)?$"
 )
-_PYTHON_IMPORT: Final = re.compile(r"((?:import|from) (pdb|ipdb|pudb))(?:$|\s*[#;]| import set_trace)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +494,10 @@ def find_debug_leftovers(change: ChangeSet) -> Iterator[Finding]:
             number: (match[1], effect)
             for number, line in readable_lines(file)
             for pattern, effect in reversed(patterns)
-            if (match := pattern.match(line.strip())) and line.strip() not in known and not _speaks(pattern, match)
+            if (match := pattern.match(line.strip()))
+            and line.strip() not in known
+            and not _speaks(pattern, match)
+            and "no-console" not in line
         }
         texts = _text_lines(file) if found else frozenset()
         for number, (statement, effect) in found.items():
@@ -508,8 +515,6 @@ def _patterns_for(file: ChangedFile) -> list[tuple[re.Pattern[str], str]]:
         and (prints or each.effect == _STOPS)
         and (each.effect != _PRINTS_IN_LIBRARY or _GO_PROGRAM.search(file.after or "package main") is None)
     ]
-    if file.suffix == ".py" and "pdb" in file.diff and not _uses_debugger(file):
-        patterns.append((_PYTHON_IMPORT, "nothing else of the module is used"))
     if file.suffix in _JAVASCRIPT and prints and file.before is not None:
         patterns.append((_CONSOLE if "console.log" not in file.before else _DUMP, _PRINTS))
     return patterns
@@ -527,15 +532,12 @@ def _is_program(file: ChangedFile) -> bool:
     )
 
 
-def _uses_debugger(file: ChangedFile) -> bool:
-    """Whether a file needs the debugger as a library, as one that defines a debugger of its own."""
-    return file.after is None or _DEBUGGER_USE.search(file.after) is not None
-
-
 def _speaks(pattern: re.Pattern[str], match: re.Match[str]) -> bool:
     """Whether a line for the console says a sentence: it is a message, and no leftover."""
     if pattern is not _CONSOLE:
         return False
+    if _ERROR_ALONE.match(match[2]):
+        return True
     words = max((len(text.split()) for text in _LITERAL.findall(match[2])), default=0)
     return words >= _WORDS_OF_MESSAGE or "process." in match[2]
 
