@@ -101,6 +101,7 @@ _MESSAGE: Final = 10_000
 _LONGEST_NAME: Final = 80
 _SHOWN_NAMES: Final = 3
 _BODY_LINES: Final = 60
+_LINES_TO_TOP: Final = 10
 _LINES_BELOW: Final = 6
 """How far a mark stands from the name of its test, with other marks between them."""
 
@@ -188,7 +189,9 @@ def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
         stays = [
             name
             for name in lost[:_MAX_COMPARED]
-            if name not in new and not gone.intersection(_WORD.findall(before.body(name)))
+            if name not in new
+            and not gone.intersection(_WORD.findall(before.body(name)))
+            and not _SKIP_WORD.search(before.body(name))
         ]
         if not is_cut:
             stays = _without_similar([name for name in stays if not _is_merged(name, kept)], new)
@@ -360,6 +363,11 @@ _SKIP_WORD: Final = re.compile(
 _ONLY: Final = re.compile(r"\s*((?:it|test|describe|context|suite)\.only|fit|fdescribe)\(\s*[\"'`]")
 _TITLE: Final = re.compile(r"\(?\s*[\"'`]([^\"'`]{1,200})")
 _NAME_BELOW: Final = re.compile(r"(?:[\w\s]{0,60}?\s)?(?:def|class|fn|fun|void|func)\s+(`[^`]{1,200}`|\w+)")
+_SKIPS_ALL: Final = re.compile(
+    r"(pytestmark\s*=\s*\[?\s*(?:pytest\.)?mark\.(?:skip|xfail)(?![\w])|pytest\.skip\(.*allow_module_level)"
+)
+_CONDITION: Final = re.compile(r"\s*(?!(?:reason|strict|run|raises)\s*=)[^\s)\"'`].*,\s*$")
+"""The first argument of a mark over several lines, where it is no reason."""
 _MAX_SKIPS: Final = 50
 """Of one file; further ones are not looked at."""
 
@@ -369,6 +377,10 @@ def find_skipped_tests(change: ChangeSet) -> Iterator[Finding]:
     for file in change.files:
         if file.is_generated or file.suffix not in TEST_SKIPPED.suffixes or not _may_hold_tests(file):
             continue
+        ran_all = not any(_SKIPS_ALL.match(line) for line in (file.before or "").split("\n"))
+        for number, line in readable_lines(file):
+            if ran_all and (found := _SKIPS_ALL.match(line)):
+                yield TEST_SKIPPED.at(file.path, number, marker=found[1])
         for number, marker in _skips_in(file)[:_MAX_SKIPS]:
             yield TEST_SKIPPED.at(file.path, number, marker=marker)
 
@@ -392,11 +404,17 @@ def _skips_in(file: ChangedFile) -> list[tuple[int, str]]:
     """The lines that skip a test that the old version ran, with the marker that each one uses."""
     removed = {each.strip() for each in file.removed.values()}
     ways = [each for each in _SKIPS if file.suffix in each.suffixes]
+    replaced = {
+        number
+        for edit in file.edits
+        if any(_SKIP_WORD.search(each[:MAX_LINE]) for each in edit.removed)
+        for number in range(edit.line, edit.line + len(edit.added))
+    }
     found = [
         (number, line, way, match)
         for number, line in readable_lines(file)
         for way in ways
-        if (match := way.pattern.match(line)) and line.strip() not in removed
+        if (match := way.pattern.match(line)) and line.strip() not in removed and number not in replaced
     ]
     if not found:
         return []
@@ -404,7 +422,9 @@ def _skips_in(file: ChangedFile) -> list[tuple[int, str]]:
     return [
         (number, match[1])
         for number, line, way, match in found[: 2 * _MAX_SKIPS]
-        if (name := _test_name(way, new, number, line, match)) and _ran_before(old, name, way)
+        if not (line.rstrip().endswith("(") and _CONDITION.match("".join(new[number : number + 1])))
+        and (name := _test_name(way, new, number, line, match))
+        and _ran_before(old, name, way)
     ]
 
 
@@ -429,7 +449,7 @@ def _test_name(way: _Skip, lines: list[str], number: int, line: str, match: re.M
 def _name_of_test_around(lines: list[str], number: int) -> str:
     """The test that a line is in; empty where the line runs under a condition that depends on the machine."""
     indent = _indent_of(lines[number - 1])
-    for line in reversed(lines[max(0, number - 1 - _BODY_LINES) : number - 1]):
+    for line in reversed(lines[max(0, number - 1 - _LINES_TO_TOP) : number - 1]):
         text = line[:MAX_LINE]
         if not text.strip() or _indent_of(text) >= indent:
             continue

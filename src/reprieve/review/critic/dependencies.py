@@ -192,7 +192,9 @@ def _loose_source(wanted: str) -> str:
         return f"any version (`{text}`)"
     if text.startswith(_LOCAL) or _COMMIT.search(text):
         return ""
-    if re.match(r"(?:@\s*)?git[+:@]|github:|gitlab:|bitbucket:", text) or text.endswith(".git"):
+    if re.match(r"(?:@\s*)?git[+:@]|[\w-]+/[\w.-]+(?:#[\w./-]+)?$|github:|gitlab:|bitbucket:", text) or text.endswith(
+        ".git"
+    ):
         return _A_BRANCH
     if re.match(r"(?:@\s*)?https?://", text):
         return "a URL without a checksum"

@@ -31,14 +31,16 @@ NO_TIMEOUT: Final = CriticRule(
     id="no-timeout",
     severity=Severity.MEDIUM,
     suffixes=(*_PYTHON, ".go"),
-    finds="a network call without a timeout: requests, urllib, http.client, sockets, mail and FTP in Python, `http.Client` in Go; "
-    "a timeout that the change removes",
+    finds="a call of requests, urllib, urllib3, http.client, smtplib, ftplib, imaplib, poplib or `socket.create_connection` without a timeout, httpx "
+    "and aiohttp with `timeout=None`, `http.Get` and clients without `Timeout` in Go; a `timeout` argument that the change removes from a call in "
+    "Python, JavaScript or TypeScript; scripts and examples left out",
     advice="Without a timeout this call never returns when the other side does not answer: set one.",
 )
 NOT_VERIFIED: Final = CriticRule(
     id="certificate-not-verified",
     severity=Severity.HIGH,
-    finds="a connection that accepts any certificate",
+    finds="`verify=False` and its relatives in clients of Python, Go, Node, Java, .NET, Ruby, PHP and Rust, in settings of git, npm and Ansible, and in "
+    "commands of curl, wget, pip and apt; tests and documents left out",
     advice="The connection accepts any certificate, so another machine can read and change the traffic: "
     "verify it, with a CA file of your own if you need one.",
 )
@@ -47,7 +49,8 @@ SWALLOWED: Final = CriticRule(
     severity=Severity.MEDIUM,
     is_practice=True,
     suffixes=(*_PYTHON, *_BRACES, ".rb", ".go"),
-    finds="an error that is caught and dropped: a broad `except` that does nothing, an empty `catch`, an ignored `err` of Go",
+    finds="in Python a broad `except` (or `suppress`) that only passes or returns a constant, in other languages an empty `catch` or `rescue` without a "
+    "comment, in Go an empty `if err != nil`, `_ = err`, or a call whose error was handled before; not in a file that does it elsewhere",
     advice="Every error vanishes here, mistakes in the code included, and the program goes on: "
     "catch the expected error only, or log it.",
 )
@@ -55,28 +58,32 @@ CANCELLATION: Final = CriticRule(
     id="swallowed-cancellation",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="an async function that catches its own cancellation and does not raise it again",
+    finds="an async function that catches or suppresses `CancelledError` (or `BaseException`) and does not raise it again; functions that cancel or shut "
+    "down left out",
     advice="The cancellation of the task ends here, so timeouts and the shutdown do not work: raise it again.",
 )
 NO_BACKOFF: Final = CriticRule(
     id="retry-without-backoff",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a loop around `try`, or a retry library, that repeats a failed call at once",
+    finds="a loop of attempts around a `try` that catches broad or network errors and never waits; tenacity, retrying, retry and urllib3's `Retry` "
+    "without a pause",
     advice="The retry repeats at once and loads a service that already fails: wait between attempts.",
 )
 NO_LIMIT: Final = CriticRule(
     id="retry-without-limit",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a loop around `try`, or a retry library, that repeats a failed call without end",
+    finds="`while True` or `while not done` around a `try` that waits after broad or network errors and has no other end; tenacity, backoff, retrying, "
+    "retry and stamina without a limit",
     advice="The retry never gives up, so a permanent failure hangs here unseen: limit the attempts.",
 )
 NOT_IDEMPOTENT: Final = CriticRule(
     id="retry-not-idempotent",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a retry that repeats a POST or PATCH request without an idempotency key",
+    finds="a POST or PATCH request of requests, httpx, aiohttp or urllib3 in such a loop, below such a decorator, or allowed by urllib3's `Retry`, without "
+    "an idempotency key nearby",
     advice="The first request may have worked although its answer was lost, so the retry can do it twice: "
     "send an idempotency key with the request.",
 )
@@ -113,7 +120,8 @@ FORMATTED_TRANSLATION: Final = CriticRule(
     advice="The text is formatted before it is looked up, so no translation is found: translate first and format the result.",
 )
 _SHARED_IDS: Final = (
-    "lost-task", "strip-of-words", "missing-comma", "call-not-awaited", "missing-raise", "weak-hash",
+    "lost-task", "strip-of-words", "missing-comma", "call-not-awaited", "missing-raise", "weak-hash", "weak-tls",
+    "unsafe-yaml", "shell-injection", "cross-site-scripting",
 )  # fmt: skip
 _SHARED: Final = tuple({rule.id: rule for rule in reversed(ruff.RULES) if rule.id in _SHARED_IDS}.values())
 """Rules of which ruff finds one half, and the syntax tree the other."""
@@ -290,7 +298,7 @@ _RESCUE: Final = re.compile(
     r"^\s*rescue(?:\s+(?:StandardError|Exception))?(?:\s*=>\s*\w+)?\s*(?:;\s*(?:nil|end)\b.*)?$"
 )
 _GO_IGNORED: Final = re.compile(r"^\s*_\s*=\s*err\s*$")
-_GO_DISCARDS: Final = re.compile(r"^\s*(?:\w+,\s*)?_\s*:?=\s*([\w.]+)\(")
+_GO_DISCARDS: Final = re.compile(r"^\s*(?:(?:\w+,\s*)?_\s*:?=\s*|(?=[\w.]+\(.*\)\s*$))([\w.]+)\(")
 _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
 _NO_CATCH: Final = re.compile(r"\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)")
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
@@ -336,7 +344,9 @@ def check_lost_handling(change: ChangeSet) -> Iterator[Finding]:
         for number, line in file.added.items():
             above, below = lines.get(number - 1, ""), lines.get(number + 1, "")
             discards = _GO_DISCARDS.match(line[:_LONGEST_LINE]) if is_go else None
-            if discards and any(f"{discards[1]}(" in each and "err" in each for each in file.removed.values()):
+            if discards and any(
+                re.search(rf"\berr\s*:?=\s*{re.escape(discards[1])}\(", each) for each in file.removed.values()
+            ):
                 yield SWALLOWED.at(file.path, number)
             is_whole_body = opens.match(above[:_LONGEST_LINE]) and below.strip().startswith("}")
             if is_whole_body and ignores.match(line[:_LONGEST_LINE]) and _handled_before(file, number):

@@ -272,6 +272,8 @@ def _handlers(module: Module) -> Iterator[Problem]:
                 yield from _handler_problems(module, node, handler)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
+                if _suppresses_cancellation(module, node, item):
+                    yield problem("swallowed-cancellation", item.context_expr, "continues")
                 if _suppresses_everything(module, item) and not _is_harmless(module, node, node.body):
                     yield problem("swallowed-exception", item.context_expr)
 
@@ -405,6 +407,18 @@ def _leaves_with_error(body: list[ast.stmt]) -> bool:
     )
 
 
+def _suppresses_cancellation(module: Module, node: ast.With | ast.AsyncWith, item: ast.withitem) -> bool:
+    """`with suppress(CancelledError)` around an `await` of a function that cancels nothing itself."""
+    call, function = item.context_expr, module.function(node)
+    if not isinstance(call, ast.Call) or module.path(call.func) != "contextlib.suppress":
+        return False
+    if not isinstance(function, ast.AsyncFunctionDef) or _SHUTDOWN.search(function.name) or module.cancels:
+        return False
+    return any((module.path(each) or dotted(each)).endswith("CancelledError") for each in call.args) and _awaits(
+        node.body
+    )
+
+
 def _awaits(body: list[ast.stmt]) -> bool:
     return any(isinstance(each, (ast.Await, ast.AsyncFor, ast.AsyncWith)) for each in inside(body))
 
@@ -467,7 +481,11 @@ def _retry_loop(module: Module, node: _Try) -> ast.For | ast.While | None:
     if not any(_goes_on(handler) for handler in node.handlers):
         return None
     after = loop.body[loop.body.index(node) + 1 :] if node in loop.body else []
-    return loop if _success_leaves(node, after) else None
+    return (
+        loop
+        if _success_leaves(node, after) or any(_sets_flag(loop, body) for body in (node.body, node.orelse, after))
+        else None
+    )
 
 
 def _counts_attempts(loop: ast.For | ast.While, node: _Try) -> bool:
@@ -487,7 +505,21 @@ def _counts_attempts(loop: ast.For | ast.While, node: _Try) -> bool:
 
 
 def _is_forever(loop: ast.AST) -> bool:
-    return isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+    if not isinstance(loop, ast.While):
+        return False
+    return bool(_flag_of(loop)) or (isinstance(loop.test, ast.Constant) and bool(loop.test.value))
+
+
+def _flag_of(loop: ast.AST) -> str:
+    """The name in `while not connected`; empty for other loops."""
+    test = loop.test if isinstance(loop, ast.While) else None
+    return dotted(test.operand) if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else ""
+
+
+def _sets_flag(loop: ast.AST, body: list[ast.stmt]) -> bool:
+    flag = _flag_of(loop)
+    stored = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    return bool(flag) and any(dotted(target) == flag for target in stored)
 
 
 def _goes_on(handler: ast.ExceptHandler) -> bool:

@@ -29,7 +29,8 @@ SECRET: Final = CriticRule(
     id="secret",
     depends_on_place=True,
     severity=Severity.HIGH,
-    finds="keys, tokens, passwords and private keys in added lines",
+    finds="keys and tokens in the format of a vendor, private keys, and random-looking values behind a name such as `password` or in a URL; made-up values, "
+    "and passwords in tests, documents and samples are left out",
     advice="This {kind} can be read by every reader of the repository, now and in its history. "
     "Revoke it, and read its successor from the environment or a secret store.",
 )
@@ -37,7 +38,7 @@ CONFLICT_MARKER: Final = CriticRule(
     id="conflict-marker",
     depends_on_place=True,
     severity=Severity.HIGH,
-    finds="markers of a merge conflict that was not resolved",
+    finds="`<<<<<<<` or `>>>>>>>` at the start of a line, in files that do not parse or are not parsed",
     advice="A merge conflict was committed. Choose one side and remove the markers.",
 )
 DEBUG_LEFTOVER: Final = CriticRule(
@@ -47,7 +48,8 @@ DEBUG_LEFTOVER: Final = CriticRule(
         ".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".rb", ".rs", ".php",
         ".java", ".kt", ".go",
     ),
-    finds="breakpoints, and prints of values that look left from debugging, outside of tests and programs for people",
+    finds="breakpoints; outside of tests, scripts and programs for people also prints: `console.log` of values in files that had none, `dbg!`, `var_dump`, "
+    '`print` of `f"{x=}"` or of texts such as `DEBUG` and `here`, `fmt.Println` and `%+v` of values in packages of Go',
     advice="`{statement}` looks like a leftover of debugging: {effect}. Remove it.",
 )  # fmt: skip
 BIDI_CONTROL: Final = CriticRule(
@@ -61,7 +63,7 @@ BIDI_CONTROL: Final = CriticRule(
 INVISIBLE_CHARACTER: Final = CriticRule(
     id="invisible-character",
     severity=Severity.MEDIUM,
-    finds="zero-width characters inside words of code",
+    finds="zero-width characters between letters of code, YAML and TOML",
     advice="The invisible character {character} stands inside a word: two names that look equal are "
     "different. Remove it.",
 )
@@ -129,7 +131,7 @@ _PLACEHOLDER: Final = re.compile(
     r"|foo_|insecure|not_?a?_?real"
     r"|todo|fixme|default|password|passwd|secret|s3cr3t|p4ssw|passw0rd|hunter2|letmein|qwerty|deadbeef"
     r"|cafebabe|demo|lorem|localhost|my-|my_"
-    r"|0123|1234|2345|abcd|4321|[<>{}$%]|\*\*|\.\.\.",
+    r"|0123|1234|2345|abcd|4321|[<>{}]|^\$|\$[({A-Z_]|%[({A-Z]|^%|%$|\*\*|\.\.\.",
     re.IGNORECASE,
 )
 _VENDOR_PLACEHOLDER: Final = re.compile(
@@ -149,6 +151,7 @@ _PATTERN_AFTER: Final = re.compile(r"\\?[\[({]\S{0,80}[\])}][{*+?]|\\[wdsSWD]")
 """The rest of a regular expression, which describes keys and is none."""
 _PUBLISHED: Final = re.compile(r"devstoreaccount|minioadmin|guest:guest|localstack|azurite", re.IGNORECASE)
 """Services for tests whose credentials their makers have published."""
+_SETTINGS: Final = frozenset({".yml", ".yaml", ".toml", ".ini", ".cfg", ".env"})
 _REPEATED: Final = re.compile(r"(.)\1{3}")
 _LOCAL_HOST: Final = re.compile(
     r"@(?:localhost|127\.|0\.0\.0\.0|\[?::1|host\.docker|[\w.-]{0,60}example\b|[a-z_]{1,20}[:/])"
@@ -458,6 +461,9 @@ _LEFTOVERS: Final = (
     _Leftover((".php",), re.compile(r"(var_dump|dd)\("), _PRINTS),
     _Leftover((".java", ".kt"), re.compile(r"((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
     _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>)))\("), _PRINTS),
+    _Leftover((".go",), re.compile(r"(fmt\.Printf)\(\"[\w :=>-]{0,30}%[+#]v(?:\\n)?\""), _PRINTS_IN_LIBRARY),
+    _Leftover((".go",), re.compile(r"(println)\("), _PRINTS_IN_LIBRARY),
+    _Leftover((".go",), re.compile(r"(log\.Print(?:f|ln)?)\(\"(?:DEBUG|debug:|XXX|>>>|here)\b"), _PRINTS),
     _Leftover((".go",), re.compile(r"(fmt\.Println)\(\"[\w$. :=-]{1,40}\"\s*,\s*[\w.\[]"), _PRINTS_IN_LIBRARY),
     _Leftover(
         (".py",),
@@ -587,7 +593,7 @@ def find_invisible_characters(change: ChangeSet) -> Iterator[Finding]:
 
 
 def _invisible_in(file: ChangedFile, number: int, line: str) -> Iterable[Finding]:
-    is_code = file.suffix in _CODE
+    is_code = file.suffix in _CODE | _SETTINGS
     rule, found = BIDI_CONTROL, _DIRECTION.search(line) or (_DIRECTION_MARK.search(line) if is_code else None)
     if found is not None and not is_code and _RIGHT_TO_LEFT.search(line):
         return

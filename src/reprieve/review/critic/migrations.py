@@ -21,7 +21,8 @@ MIGRATION: Final = CriticRule(
     depends_on_place=True,
     severity=Severity.MEDIUM,
     suffixes=(".py", ".sql", ".rb"),
-    finds="migrations that drop, rename or delete, or that add a required column without a default",
+    finds="migrations (Alembic, Django, Rails, SQL in a folder of migrations) that drop or rename a table or column, delete all rows, or add a required "
+    "column without a default, or make one required without filling it; not seen: ways back, what the same file creates, what the title announces",
     advice="The migration {what}. {effect}",
 )
 MIGRATION_EDITED: Final = CriticRule(
@@ -29,7 +30,7 @@ MIGRATION_EDITED: Final = CriticRule(
     depends_on_place=True,
     severity=Severity.MEDIUM,
     suffixes=(".py", ".sql", ".rb"),
-    finds="changes of migrations that exist already",
+    finds="changes of statements in migrations that exist already, validators, help texts and formatting left out",
     advice="Databases that ran this migration do not run it again and keep the old schema. Add a new "
     "migration instead.",
 )
@@ -58,6 +59,11 @@ _NO_WAY_BACK: Final = (
     "The data is lost, and a rollback does not bring it back. Take a backup, and release code without it first."
 )
 _FAILS: Final = "It fails where the table has rows. Add a default, or fill the column first."
+_MADE_REQUIRED: Final = "makes the column `{}` required"
+_FAILS_ON_NULL: Final = "It fails where a row has no value. Fill the column first."
+_FILLS: Final = re.compile(
+    r"\bUPDATE\b|\bop\.execute\(|\.update\(|\bexisting_nullable\s*=\s*False|server_default", re.IGNORECASE
+)
 _NAME: Final = r"[\s\"'`(\[]{0,4}([\w.]{1,80})"
 _SQL: Final = (".sql", ".py")
 
@@ -78,6 +84,15 @@ _STATEMENTS: Final = (
         re.compile(rf"\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?{_NAME}[\"'`]?\s+RENAME\s+TO\b", re.IGNORECASE),
         "renames the table `{}`",
         _OLD_CODE,
+    ),
+    (_SQL, _word(r"ALTER\s+COLUMN\s+(?=\S{1,80}\s+SET\s+NOT\s+NULL)"), _MADE_REQUIRED, _FAILS_ON_NULL),
+    (
+        (".py",),
+        re.compile(
+            r"\balter_column\((?:[^,()]{1,80},)?\s*[\"'](\w{1,80})[\"'][^()]*(?:\([^()]*\)[^()]*)*\bnullable\s*=\s*False"
+        ),
+        _MADE_REQUIRED,
+        _FAILS_ON_NULL,
     ),
     ((".py",), _word(r"op\.drop_table\("), "drops the table `{}`", _NO_WAY_BACK),
     (
@@ -155,7 +170,7 @@ def find_migrations(change: ChangeSet) -> Iterator[Finding]:
             continue
         if (edited := _edited_line(file)) and not change.title.startswith("Revert"):
             yield MIGRATION_EDITED.at(file.path, edited)
-        if found := list(_changes_of_file(file)):
+        if not _ANNOUNCED.search(change.title) and (found := list(_changes_of_file(file))):
             facts = [
                 _fact(what, [name for _, each, name, _ in found if each == what])
                 for what in _unique(each[1] for each in found)
@@ -169,14 +184,16 @@ def find_migrations(change: ChangeSet) -> Iterator[Finding]:
 def _changes_of_file(file: ChangedFile) -> Iterator[tuple[int, str, str, str]]:
     """What the added lines of a migration do: the line, a sentence with a gap, the name for the gap, and the effect."""
     text = file.after or ""
-    created = {found.lower().rpartition(".")[2] for found in _CREATED.findall(text)}
-    backwards = _lines_backwards(text)
     lines = text.split("\n")
+    code = "\n".join(line for line in lines if not is_comment(line, file.suffix))
+    created = {found.lower().rpartition(".")[2] for found in _CREATED.findall(code)}
+    backwards = _lines_backwards(text)
     for number, line in readable_lines(file):
         if number in backwards or is_comment(line, file.suffix):
             continue
         for what, name, effect in _changes_of_schema(file.suffix, lines, number, line):
-            if name.lower().rpartition(".")[2] not in created:
+            is_filled = what == _MADE_REQUIRED and _FILLS.search(text)
+            if name.lower().rpartition(".")[2] not in created and not is_filled:
                 yield number, what, name, effect
 
 
@@ -240,7 +257,24 @@ def _lines_backwards(text: str) -> frozenset[int]:
             is_down = False
         if is_down:
             inside.add(number)
-    return frozenset(inside)
+    return frozenset(inside | _lines_of_state(text))
+
+
+def _lines_of_state(text: str) -> set[int]:
+    """The lines of operations that change what Django knows, and not the database."""
+    inside: set[int] = set()
+    depth = 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if depth or "state_operations" in line:
+            inside.add(number)
+            depth = max(0, depth + sum(line.count(sign) for sign in "([{") - sum(line.count(sign) for sign in ")]}"))
+    return inside
+
+
+_ANNOUNCED: Final = re.compile(
+    r"\b(?:drop|remov|delet|renam|truncat)\w*\b.*\b(?:tables?|columns?|fields?|database|db|schema)\b", re.IGNORECASE
+)
+"""A title that says what a migration takes away."""
 
 
 def _changes_of_schema(suffix: str, lines: list[str], number: int, line: str) -> Iterator[tuple[str, str, str]]:

@@ -38,6 +38,22 @@ _TRANSLATES: Final = frozenset({
     "pgettext_lazy", "lazy_gettext", "lazy_ngettext", "lazy_pgettext",
 })  # fmt: skip
 _WEAK_DIGESTS: Final = frozenset({"hashlib.md5", "hashlib.sha1"})
+_COROUTINES: Final = frozenset({
+    "asyncio.sleep", "asyncio.wait", "asyncio.wait_for", "asyncio.to_thread", "asyncio.open_connection",
+    "asyncio.start_server", "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell",
+})  # fmt: skip
+_OLD_VERSIONS: Final = ("SSLv2", "SSLv3", "TLSv1", "TLSv1_1")
+_DANGEROUS: Final = {
+    **{f"ssl.PROTOCOL_{version}": "weak-tls" for version in _OLD_VERSIONS},
+    **{f"ssl.TLSVersion.{version}": "weak-tls" for version in _OLD_VERSIONS},
+    "yaml.unsafe_load": "unsafe-yaml",
+    "yaml.unsafe_load_all": "unsafe-yaml",
+}
+_DANGEROUS_TEXTS: Final = {
+    "asyncio.create_subprocess_shell": "shell-injection",
+    "django.utils.safestring.mark_safe": "cross-site-scripting",
+    "django.utils.safestring.SafeString": "cross-site-scripting",
+}
 _DIGEST: Final = re.compile(r"digest|hash|algorithm", re.IGNORECASE)
 _SIGNS: Final = re.compile(r"sign|token|passw|secret|salt|hmac|serializer|auth|credential", re.IGNORECASE)
 
@@ -54,6 +70,8 @@ def find_mistakes(module: Module) -> Iterator[Problem]:
         _reserved_log_fields,
         _formatted_translations,
         _weak_digests,
+        _dangerous_names,
+        _dangerous_texts,
     ):
         yield from find(module)
 
@@ -79,7 +97,9 @@ def _unawaited(module: Module) -> Iterator[Problem]:
         if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
             continue
         func = node.value.func
-        if isinstance(func, ast.Name) and func.id in functions - plain and func.id not in module.imports:
+        if module.path(func) in _COROUTINES or (
+            isinstance(func, ast.Name) and func.id in functions - plain and func.id not in module.imports
+        ):
             yield problem("call-not-awaited", node)
         elif isinstance(func, ast.Attribute) and dotted(func.value) == "self" and func.attr not in plain:
             owner = next((each for each in module.ancestors(node) if isinstance(each, ast.ClassDef)), None)
@@ -119,7 +139,11 @@ def _stripped_words(module: Module) -> Iterator[Problem]:
     """`lstrip` and `rstrip` with a word: they remove any of its characters."""
     for call in module.calls:
         func, argument = call.func, call.args[0] if len(call.args) == 1 else None
-        if isinstance(func, ast.Attribute) and func.attr in {"lstrip", "rstrip"} and isinstance(argument, ast.Constant):
+        if (
+            isinstance(func, ast.Attribute)
+            and func.attr in {"lstrip", "rstrip", "strip"}
+            and isinstance(argument, ast.Constant)
+        ):
             text = argument.value
             if isinstance(text, str) and _WORD.search(text) and list(text) != sorted(text):
                 yield problem("strip-of-words", call)
@@ -285,3 +309,19 @@ def _weak_digests(module: Module) -> Iterator[Problem]:
         around.append(dotted(call.func) if isinstance(call, ast.Call) else role)
         if _DIGEST.search(role) and _SIGNS.search(" ".join(around)):
             yield problem("weak-hash", node)
+
+
+def _dangerous_names(module: Module) -> Iterator[Problem]:
+    """Names that are dangerous wherever they are read, but in a comparison."""
+    for node in module.nodes:
+        rule = _DANGEROUS.get(module.path(node)) if isinstance(node, ast.Attribute) else None
+        if rule and not isinstance(module.parents.get(node), ast.Compare):
+            yield problem(rule, node)
+
+
+def _dangerous_texts(module: Module) -> Iterator[Problem]:
+    """Functions that get a text with values in it, and trust it."""
+    for call in module.calls:
+        rule = _DANGEROUS_TEXTS.get(module.path(call.func))
+        if rule and any(map(_is_formatted, call.args)):
+            yield problem(rule, call)

@@ -170,7 +170,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "`math.isnan`.",
     ),
     *_rules(
-        "PLR0124", "self-comparison", _MEDIUM, "a value that is compared with itself",
+        "PLR0124", "self-comparison", _MEDIUM, "a name that is compared with itself",
         "Both sides are the same, so the result never changes: compare with the value that was meant.",
     ),
     *_rules(
@@ -253,7 +253,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "The positional argument after the text is the count, not the flags: write `flags=`.",
     ),
     *_rules(
-        "PLE1310", "strip-of-words", _MEDIUM, "`strip` with a word in place of a set of characters",
+        "PLE1310", "strip-of-words", _MEDIUM, "`strip`, `lstrip` or `rstrip` with a word in place of a set of characters",
         "`strip` removes any of these characters, not the word: use `removeprefix` or `removesuffix`.",
     ),
     *_rules(
@@ -261,7 +261,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "`os.getenv` raises TypeError unless the name is a text: correct the first argument.",
     ),
     *_rules(
-        "PLW1508", "environment-default-type", _LOW, "a default of `os.getenv` that is no text",
+        "PLW1508", "environment-default-type", _LOW, "True or False as the default of `os.getenv`",
         "The variable is a text where it is set, so `0` and `false` are true: use a text as the default "
         "and convert the result.",
     ),
@@ -277,12 +277,12 @@ RULES: Final[tuple[CriticRule, ...]] = (
     ),
     *_rules(
         "ASYNC210 ASYNC212 ASYNC220 ASYNC221 ASYNC222 ASYNC230 ASYNC251", "blocking-call-in-async", _MEDIUM,
-        "a call in an async function that blocks the event loop",
+        "`time.sleep`, requests, urllib, subprocess, `os.system` and `open` in an async function",
         "This call blocks the event loop and with it every other task: use the asynchronous variant "
         "or `asyncio.to_thread`.",
     ),
     *_rules(
-        "ASYNC105", "call-not-awaited", _HIGH, "a coroutine that is not awaited",
+        "ASYNC105", "call-not-awaited", _HIGH, "a coroutine of asyncio, trio, the same file or the same class that is not awaited, and a call that loses its `await`",
         "Without `await` this call does nothing: await it.",
     ),
     *_rules(
@@ -309,7 +309,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
     ),
     # Security.
     *_rules(
-        "S608 S610 S611", "sql-injection", _MEDIUM, "SQL text that is built from values",
+        "S608 S610 S611", "sql-injection", _MEDIUM, "SQL text that is built from values; names of tables, columns and constants left out",
         "A value that becomes part of the SQL text can change the statement: pass values as parameters, "
         "and check names against a fixed list.",
     ),
@@ -337,7 +337,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         'Members of an archive can have paths outside the folder: pass `filter="data"`.',
     ),
     *_rules(
-        "S324 S303", "weak-hash", _MEDIUM, "MD5 or SHA-1 beside passwords, tokens and signatures",
+        "S324 S303", "weak-hash", _MEDIUM, "MD5 or SHA-1 within three lines of a password, secret, token, salt or signature, or as the digest of something that signs",
         "MD5 and SHA-1 do not protect against forgery: use SHA-256, or a password hash for passwords; "
         "say `usedforsecurity=False` where it does not matter.",
     ),
@@ -350,7 +350,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "This version of SSL or TLS is broken: use `ssl.create_default_context()`.",
     ),
     *_rules(
-        "S507", "host-key-not-verified", _MEDIUM, "an SSH client that accepts any host key",
+        "S507", "host-key-not-verified", _MEDIUM, "a client of paramiko that accepts any host key",
         "The client accepts any host key, so another machine can pose as the server: load the known "
         "host keys.",
     ),
@@ -368,7 +368,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "`tempfile.mkstemp`.",
     ),
     *_rules(
-        "S103", "world-writable-file", _MEDIUM, "a file that every user may write",
+        "S103", "world-writable-file", _MEDIUM, "`chmod` with a mode that lets every user write",
         "Every user of the machine may write this file: leave out the write permission of others.",
     ),
     # Smells.
@@ -916,6 +916,8 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "F821": _undefined_name,
     "ISC004": _missing_comma,
     "S103": _permission,
+    "S503": _only(r"SSLv[23]\b|SSLv[23]_|TLSv1(?:_1)?\b", _MEDIUM, besides=r"SSLv23"),
+    "S502": _only(r"SSLv[23]\b|SSLv[23]_|TLSv1(?:_1)?\b", _MEDIUM, besides=r"SSLv23"),
     "S301": _pickle,
     "S324": _weak_hash,
     "S602": _shell,

@@ -21,7 +21,7 @@ CI_PERMISSION: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".yml", ".yaml"),
     finds="workflows of GitHub that get `write-all`, write access to contents, actions, packages or deployments (releasing workflows excepted), "
-    "`secrets: inherit` or `pull_request_target`, and had none of it",
+    "`secrets: inherit` or `pull_request_target`, and had none of it, or that lose all `permissions:`",
     advice="`{entry}` {effect}. Grant only what the job needs.",
 )
 CI_UNPINNED_ACTION: Final = CriticRule(
@@ -45,7 +45,7 @@ CI_STEP_IGNORED: Final = CriticRule(
     id="ci-step-ignored",
     depends_on_place=True,
     severity=Severity.MEDIUM,
-    finds="steps with a known test, lint or audit tool that get `|| true`, `--exit-zero` or `continue-on-error`, or that a change which adds no other "
+    finds="steps with a known test, lint or audit tool that get `|| true`, `--exit-zero`, `continue-on-error` or `if: false`, or that a change which adds no other "
     "command takes out of all files of continuous integration",
     advice="{what}: faults that it finds do not stop a merge any more. Repair the cause instead.",
 )
@@ -108,10 +108,15 @@ _TOOL: Final = re.compile(
     r"|mvn (?:test|verify)|gradlew? (?:test|check)|make (?:test|tests|check|lint)|just (?:test|check|lint)|rspec|rubocop|phpunit|phpstan|psalm|dotnet test"
     r"|ctest|bandit|semgrep|safety|pip-audit|npm audit|trivy|hadolint|shellcheck|actionlint|yamllint|zizmor|codespell|ansible-lint|markdownlint)\b"
 )
-_IGNORED: Final = re.compile(r"\s*(?:-\s+)?(continue-on-error:\s*true|allow_failure:\s*true)\s*(?:#.*)?$")
+_IGNORED: Final = re.compile(
+    r"\s*(?:-\s+)?(continue-on-error:\s*true|allow_failure:\s*true|if:\s*(?:false|\$\{\{\s*false\s*\}\}))\s*(?:#.*)?$"
+)
 _OR_TRUE: Final = re.compile(r"(?:\|\||;) ?(?:true|:|exit 0|echo\b[^|;&]*) ?[\"']?$|\s--exit-zero\b|\bset \+e\s*;")
 _COMMAND: Final = re.compile(r"^\s{0,60}(?:-\s)?\s{0,20}(?:run|script|uses|sh|bash)\b|&&")
 _STEP: Final = re.compile(r"(\s*)-\s")
+
+
+_LIMITS_RIGHTS: Final = re.compile(r"^\s*permissions:", re.MULTILINE)
 
 
 def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
@@ -120,6 +125,11 @@ def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
         if not _WORKFLOW.search(file.path) or file.is_deleted:
             continue
         before = file.before or ""
+        if _LIMITS_RIGHTS.search(before) and not _LIMITS_RIGHTS.search(file.after or ""):
+            cut = min(file.cuts, default=1)
+            yield CI_PERMISSION.at(
+                file.path, cut, entry="permissions:", effect="is gone, so all jobs get the default rights"
+            )
         for number, line in readable_lines(file):
             for pattern, entry, effect, severity in _RIGHTS:
                 if pattern.match(line.strip()) and not pattern.search(before):
@@ -244,7 +254,9 @@ def _removed_steps(change: ChangeSet, files: list[ChangedFile]) -> Iterator[Find
         return
     if any(_COMMAND.search(line) for file in files for _, line in readable_lines(file)):
         return
-    left = "\n".join(_ci_texts(change))
+    left = "\n".join(
+        line for text in _ci_texts(change) for line in text.split("\n") if not line.lstrip().startswith("#")
+    )
     for tool, (file, number) in removed.items():
         if not re.search(rf"\b{re.escape(tool)}\b", left):
             last = (file.after or "").count("\n") + 1
