@@ -330,3 +330,19 @@ def test_a_test_that_skips_itself_is_found(path, before, after):
 )
 def test_a_test_that_still_runs_somewhere_is_not_reported(path, before, after):
     assert not skipped(path, before, after)
+
+
+def test_all_deleted_tests_of_a_change_are_one_finding():
+    before = {f"tests/test_{name}.py": python_tests("price", "refund") for name in "ab"}
+    after = {f"tests/test_{name}.py": python_tests("price") for name in "ab"}
+    (found,) = find_deleted_tests(change_between(before, after))
+    assert "2 tests" in found.comment
+    assert len(found.also) == 1
+
+
+def test_a_module_of_tests_that_a_mark_skips_is_found():
+    before = "import pytest\n\n\ndef test_a():\n    f()\n"
+    assert (
+        len(skipped("tests/test_a.py", before, before.replace("pytest\n", "pytest\n\npytestmark = pytest.mark.skip\n")))
+        == 1
+    )

@@ -822,8 +822,8 @@ def test_two_texts_without_a_comma_between_them_are_reported_beside_texts_with_o
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("a.ts", "load().catch(() => {});\n"),
-        ("a.js", "load().catch((e) => {});\n"),
+        ("a.ts", "await load().catch(() => {});\n"),
+        ("a.js", "return load().catch((e) => {});\n"),
     ],
 )
 def test_an_error_that_is_not_looked_at_is_reported(path, code):
@@ -872,3 +872,61 @@ def test_a_second_try_needs_no_pause():
         "        if tries > 1:\n            raise\n"
     )
     assert problems_in(f"def f():\n{textwrap.indent(code, '    ')}") == []
+
+
+def test_a_promise_that_nothing_waits_for_may_drop_its_errors():
+    assert rules_in("load().catch(() => {});\n", path="src/a.ts") == []
+
+
+WHILE_NOT = """
+    async def f(self):
+        done = False
+        while not done:
+            try:
+                await self.connect()
+                done = True
+            except OSError:
+                await asyncio.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("weak-tls", "ssl.SSLContext(ssl.PROTOCOL_TLSv1)"),
+        ("weak-tls", "context.minimum_version = ssl.TLSVersion.TLSv1_1"),
+        ("unsafe-yaml", "import yaml\nyaml.unsafe_load(text)"),
+        ("shell-injection", "asyncio.create_subprocess_shell(f'ls {name}')"),
+        ("cross-site-scripting", "from django.utils.safestring import mark_safe\nX = mark_safe(f'<b>{name}</b>')"),
+        ("call-not-awaited", "async def f():\n    asyncio.sleep(1)"),
+        ("strip-of-words", "x.strip('www.')"),
+        (
+            "swallowed-cancellation",
+            "async def f(x):\n    with contextlib.suppress(asyncio.CancelledError):\n        await x\n    g()",
+        ),
+        ("retry-without-limit", WHILE_NOT),
+    ],
+)
+def test_a_usual_form_of_a_mistake_is_found(rule, code):
+    assert rule in problems_in(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "VERSIONS = {'1.0': ssl.PROTOCOL_TLSv1}",
+        "if context.version == ssl.TLSVersion.TLSv1: stop()",
+        "context.minimum_version = ssl.TLSVersion.TLSv1_2",
+        "from django.utils.safestring import mark_safe\nX = mark_safe('<b></b>')",
+        "async def f(task):\n    task.cancel()\n    with contextlib.suppress(asyncio.CancelledError):\n        await task",
+        "while not ready:\n    try:\n        check()\n    except OSError:\n        time.sleep(1)",
+    ],
+)
+def test_a_relative_of_a_mistake_is_not_reported(code):
+    assert problems_in(code) == []
+
+
+def test_a_call_of_go_that_no_longer_looks_at_its_error_is_reported():
+    before = 'package shop\n\nfunc f() error {\n\tif err := os.Remove("x"); err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}\n'
+    after = 'package shop\n\nfunc f() error {\n\tos.Remove("x")\n\treturn nil\n}\n'
+    assert rules_in(after, before=before, path="shop/a.go") == ["swallowed-exception"]

@@ -646,3 +646,32 @@ def test_a_tool_whose_result_the_change_drops_is_found(before, after):
     text = "jobs:\n  a:\n    steps:\n      - run: |\n          {}\n      - run: done\n"
     (found,) = find_ignored_steps(change_between({WORKFLOW: text.format(before)}, {WORKFLOW: text.format(after)}))
     assert found.rule == "ci-step-ignored"
+
+
+def test_a_workflow_that_loses_its_permissions_is_found():
+    before = "on: push\npermissions:\n  contents: read\njobs:\n"
+    (found,) = find_workflow_rights(change_between({WORKFLOW: before}, {WORKFLOW: "on: push\njobs:\n"}))
+    assert "default rights" in found.comment
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("db/migrations/2.sql", 'ALTER TABLE "a" ALTER COLUMN "b" SET NOT NULL;\n'),
+        ("migrations/versions/1_a.py", MIGRATION_HEAD + '    op.alter_column("a", "b", nullable=False)\n'),
+    ],
+)
+def test_a_column_that_becomes_required_is_found_unless_it_is_filled(path, text):
+    (found,) = migration_findings(path, text)
+    assert "makes the column `b` required" in found.comment
+    fill = (
+        "UPDATE a SET b = 1;\n" if path.endswith(".sql") else MIGRATION_HEAD + '    op.execute("UPDATE a SET b = 1")\n'
+    )
+    assert migration_findings(path, fill + text.removeprefix(MIGRATION_HEAD)) == []
+
+
+def test_operations_on_the_state_of_django_are_no_changes_of_the_schema():
+    operation = '                migrations.RemoveField(model_name="a", name="b"),\n'
+    text = f"class Migration(migrations.Migration):\n    operations = [\n        X(\n            {{}}=[\n{operation}            ],\n        ),\n    ]\n"
+    assert migration_findings("shop/migrations/0002_a.py", text.format("state_operations")) == []
+    assert len(migration_findings("shop/migrations/0002_a.py", text.format("database_operations"))) == 1

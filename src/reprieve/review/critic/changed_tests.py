@@ -101,6 +101,7 @@ _MESSAGE: Final = 10_000
 _LONGEST_NAME: Final = 80
 _SHOWN_NAMES: Final = 3
 _BODY_LINES: Final = 60
+_FEW_TESTS: Final = 5
 _LINES_TO_TOP: Final = 10
 _LINES_BELOW: Final = 6
 """How far a mark stands from the name of its test, with other marks between them."""
@@ -155,7 +156,7 @@ def _tests_of(text: str | None, suffix: str) -> _Tests:
 
 
 def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
-    """One finding for each file that loses tests of code that stays."""
+    """One finding for all tests that a change takes away from code that stays."""
     files = [
         each
         for each in change.files
@@ -164,40 +165,53 @@ def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
     if not any(each.removed for each in files) or _takes_out_code(change) or _is_announced(change, files):
         return
     tests = [(each, _tests_of(each.before, each.suffix), _tests_of(each.after, each.suffix)) for each in files]
-    new = {name for _, before, after in tests for name in after.by_name if name not in before.by_name}
-    new |= {
+    moved = {
         name
         for file in change.files
         if file.is_test and file.is_new
         for name in _tests_of(file.after, file.suffix).by_name
     }
-    gone = _words_that_are_gone(change)
-    cases = sum(each.is_new and each.is_test and each.suffix not in TEST_DELETED.suffixes for each in change.files)
+    new = moved | {name for _, before, after in tests for name in after.by_name if name not in before.by_name}
+    lost = sum(name not in after.by_name for _, before, after in tests for name in before.by_name)
+    if moved and len(new) >= lost > _FEW_TESTS:
+        return  # the tests are put in order anew, in other files
+    found: dict[str, list[str]] = {}
     for file, before, after in tests:
-        if _is_of_deleted_code(file, change):
-            continue
-        kept = after.by_name
-        lost = [name for name in before.by_name if name not in kept]
-        is_cut = not file.added and not new
-        is_rewritten = len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
-        if not is_cut and (
-            is_rewritten
-            or after.starts_of_any >= before.starts_of_any
-            or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file))
-        ):
-            continue
-        stays = [
-            name
-            for name in lost[:_MAX_COMPARED]
-            if name not in new
-            and not gone.intersection(_WORD.findall(before.body(name)))
-            and not _SKIP_WORD.search(before.body(name))
-        ]
-        if not is_cut:
-            stays = _without_similar([name for name in stays if not _is_merged(name, kept)], new)
-        if missed := [name for name in stays if not _is_inherited(change, file, before, name)]:
+        if missed := _missed_tests(change, file, before, after, new):
             line = 0 if file.is_deleted else _line_after(file, before.by_name[missed[0]])
-            yield TEST_DELETED.at(file.path, line, what=count(len(missed), "test"), names=_listed(missed))
+            found[f"{file.path}:{line}" if line else file.path] = missed
+    if found:
+        names = [name for missed in found.values() for name in missed]
+        path, _, line_text = next(iter(found)).partition(":")
+        finding = TEST_DELETED.at(path, int(line_text or 0), what=count(len(names), "test"), names=_listed(names))
+        yield finding.model_copy(update={"also": tuple(found)[1:]})
+
+
+def _missed_tests(change: ChangeSet, file: ChangedFile, before: _Tests, after: _Tests, new: set[str]) -> list[str]:
+    """The tests that a file loses, without those that others replace or whose code goes too."""
+    kept = after.by_name
+    lost = [name for name in before.by_name if name not in kept]
+    if not lost or _is_of_deleted_code(file, change):
+        return []
+    is_cut = not file.added and not new
+    cases = sum(each.is_new and each.is_test and each.suffix not in TEST_DELETED.suffixes for each in change.files)
+    if not is_cut and (
+        len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
+        or after.starts_of_any >= before.starts_of_any
+        or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file))
+    ):
+        return []
+    gone = _words_that_are_gone(change)
+    stays = [
+        name
+        for name in lost[:_MAX_COMPARED]
+        if name not in new
+        and not gone.intersection(_WORD.findall(before.body(name)))
+        and not _SKIP_WORD.search(before.body(name))
+    ]
+    if not is_cut:
+        stays = _without_similar([name for name in stays if not _is_merged(name, kept)], new)
+    return [name for name in stays if not _is_inherited(change, file, before, name)]
 
 
 def _is_announced(change: ChangeSet, tests: list[ChangedFile]) -> bool:

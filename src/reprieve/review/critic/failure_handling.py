@@ -50,7 +50,7 @@ SWALLOWED: Final = CriticRule(
     is_practice=True,
     suffixes=(*_PYTHON, *_BRACES, ".rb", ".go"),
     finds="in Python a broad `except` (or `suppress`) that only passes or returns a constant, in other languages an empty `catch` or `rescue` without a "
-    "comment, in Go an empty `if err != nil`, `_ = err`, or a call whose error was handled before; not in a file that does it elsewhere",
+    "comment, `.catch(() => {})` of a promise that is awaited or returned, in Go an empty `if err != nil`, `_ = err`, or a call whose error was handled before; not in a file that does it elsewhere",
     advice="Every error vanishes here, mistakes in the code included, and the program goes on: "
     "catch the expected error only, or log it.",
 )
@@ -300,7 +300,9 @@ _RESCUE: Final = re.compile(
 _GO_IGNORED: Final = re.compile(r"^\s*_\s*=\s*err\s*$")
 _GO_DISCARDS: Final = re.compile(r"^\s*(?:(?:\w+,\s*)?_\s*:?=\s*|(?=[\w.]+\(.*\)\s*$))([\w.]+)\(")
 _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
-_NO_CATCH: Final = re.compile(r"\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)")
+_NO_CATCH: Final = re.compile(
+    r"(?:\bawait\b|\breturn\b|=|=>)\s.*\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)"
+)
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
 
 

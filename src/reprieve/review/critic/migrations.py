@@ -22,7 +22,7 @@ MIGRATION: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".py", ".sql", ".rb"),
     finds="migrations (Alembic, Django, Rails, SQL in a folder of migrations) that drop or rename a table or column, delete all rows, or add a required "
-    "column without a default, or make one required without filling it; not seen: ways back, what the same file creates, what the title announces",
+    "column without a default, or make one required without filling it; not seen: ways back, what the same file creates",
     advice="The migration {what}. {effect}",
 )
 MIGRATION_EDITED: Final = CriticRule(
@@ -170,7 +170,7 @@ def find_migrations(change: ChangeSet) -> Iterator[Finding]:
             continue
         if (edited := _edited_line(file)) and not change.title.startswith("Revert"):
             yield MIGRATION_EDITED.at(file.path, edited)
-        if not _ANNOUNCED.search(change.title) and (found := list(_changes_of_file(file))):
+        if found := list(_changes_of_file(file)):
             facts = [
                 _fact(what, [name for _, each, name, _ in found if each == what])
                 for what in _unique(each[1] for each in found)
@@ -269,12 +269,6 @@ def _lines_of_state(text: str) -> set[int]:
             inside.add(number)
             depth = max(0, depth + sum(line.count(sign) for sign in "([{") - sum(line.count(sign) for sign in ")]}"))
     return inside
-
-
-_ANNOUNCED: Final = re.compile(
-    r"\b(?:drop|remov|delet|renam|truncat)\w*\b.*\b(?:tables?|columns?|fields?|database|db|schema)\b", re.IGNORECASE
-)
-"""A title that says what a migration takes away."""
 
 
 def _changes_of_schema(suffix: str, lines: list[str], number: int, line: str) -> Iterator[tuple[str, str, str]]:

@@ -312,10 +312,10 @@ def _weak_digests(module: Module) -> Iterator[Problem]:
 
 
 def _dangerous_names(module: Module) -> Iterator[Problem]:
-    """Names that are dangerous wherever they are read, but in a comparison."""
+    """Names that are dangerous wherever they are read, but in a comparison or a table."""
     for node in module.nodes:
         rule = _DANGEROUS.get(module.path(node)) if isinstance(node, ast.Attribute) else None
-        if rule and not isinstance(module.parents.get(node), ast.Compare):
+        if rule and not isinstance(module.parents.get(node), (ast.Compare, ast.Dict)):
             yield problem(rule, node)
 
 
