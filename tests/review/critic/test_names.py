@@ -787,3 +787,23 @@ def test_all_uses_of_what_one_file_lost_are_one_finding():
     assert (found.place, found.also) == ("src/a.ts:1", ("src/b.ts:1",))
     assert "`total`" in found.comment
     assert "`rate`" in found.comment
+
+
+@pytest.mark.parametrize(
+    ("use", "line"), [("import rate from './prices';\n", 1), ("\nexport { default as rate } from './prices';\n", 2)]
+)
+def test_a_default_export_that_is_gone_breaks_its_imports(use, line):
+    before = {"src/prices.ts": "export default function rate() {}\n", "src/use.ts": use}
+    assert places(before, {**before, "src/prices.ts": "export function rate() {}\n"}) == [f"src/use.ts:{line}"]
+    after = {**before, "src/prices.ts": "function rate() {}\nexport { rate as default };\n"}
+    assert places(before, after) == []
+
+
+def test_a_call_in_a_function_of_go_on_one_line_is_a_use():
+    before = {
+        "go.mod": "module example.org/shop\n",
+        "shop/a.go": "package shop\n\nfunc Total() int { return 1 }\n",
+        "shop/b.go": "package shop\n\nfunc f() int { return Total() }\n",
+    }
+    after = {**before, "shop/a.go": "package shop\n\nfunc Sum() int { return 1 }\n"}
+    assert places(before, after) == ["shop/b.go:3"]
