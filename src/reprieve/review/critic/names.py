@@ -30,7 +30,8 @@ REMOVED_NAME: Final = CriticRule(
     suffixes=(".py", ".go", *JAVASCRIPT_SUFFIXES),
     finds="a top-level name or a file that the change removes or moves while other code imports it by its path, in JavaScript and TypeScript also "
     "through index files that re-export it; in Python also methods used through `self` and the class, in Go names of packages and methods used by "
-    "their own type; not seen: other members of objects, and names that a file builds at run time",
+    "their own type; not seen: other members of objects, `import *` of Python, members of `import * as` "
+    "of JavaScript, and names that a file builds at run time",
     advice="{fact}, so this use breaks: {hint}.",
 )
 CHANGED_SIGNATURE: Final = CriticRule(
