@@ -243,23 +243,26 @@ def _is_cert_none(node: ast.AST) -> bool:
 
 
 def _settings(module: Module) -> Iterator[Problem]:
-    """Assignments that switch the verification of certificates off."""
+    """Assignments that switch the verification of certificates off, but in a function that says so."""
     for node in module.nodes:
-        function = module.function(node)
-        if function is not None and _ANNOUNCED.search(function.name):
-            continue
-        if isinstance(node, ast.Attribute) and module.path(node) == "ssl._create_unverified_context":
-            yield problem("certificate-not-verified", node)
-        if not isinstance(node, ast.Assign) or not isinstance(target := node.targets[0], ast.Attribute):
-            continue
-        is_off = is_false(node.value)
-        is_session = "session" in dotted(target.value).lower() or "client" in dotted(target.value).lower()
-        if (
-            (is_off and target.attr in {"check_hostname", *_UNVERIFIED_KEYWORDS})
-            or (is_off and target.attr == "verify" and (is_session or "requests" in module.packages))
-            or (target.attr == "verify_mode" and _is_cert_none(node.value))
-        ):
-            yield problem("certificate-not-verified", node)
+        if _is_setting_off(module, node):
+            function = module.function(node)
+            if function is None or not _ANNOUNCED.search(function.name):
+                yield problem("certificate-not-verified", node)
+
+
+def _is_setting_off(module: Module, node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute):
+        return node.attr == "_create_unverified_context" and module.path(node).startswith("ssl.")
+    if not isinstance(node, ast.Assign) or not isinstance(target := node.targets[0], ast.Attribute):
+        return False
+    is_off = is_false(node.value)
+    is_session = "session" in dotted(target.value).lower() or "client" in dotted(target.value).lower()
+    return (
+        (is_off and target.attr in {"check_hostname", *_UNVERIFIED_KEYWORDS})
+        or (is_off and target.attr == "verify" and (is_session or "requests" in module.packages))
+        or (target.attr == "verify_mode" and _is_cert_none(node.value))
+    )
 
 
 # Handlers that hide failures

@@ -290,7 +290,7 @@ def _is_text(node: ast.expr) -> bool:
 
 def _weak_digests(module: Module) -> Iterator[Problem]:
     """MD5 and SHA-1 that are not called here, and given to a class or function that signs; ruff finds the calls."""
-    for node in module.nodes:
+    for node in module.nodes if module.packages & {"hashlib", "hmac"} else ():
         is_text = (
             isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.lower() in {"md5", "sha1"}
         )
@@ -313,7 +313,7 @@ def _weak_digests(module: Module) -> Iterator[Problem]:
 
 def _dangerous_names(module: Module) -> Iterator[Problem]:
     """Names that are dangerous wherever they are read, but in a comparison or a table."""
-    for node in module.nodes:
+    for node in module.nodes if module.packages & {"ssl", "yaml"} else ():
         rule = _DANGEROUS.get(module.path(node)) if isinstance(node, ast.Attribute) else None
         if rule and not isinstance(module.parents.get(node), (ast.Compare, ast.Dict)):
             yield problem(rule, node)
