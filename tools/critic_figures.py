@@ -146,7 +146,9 @@ async def _recall(planted: list[dict[str, Any]]) -> int:
 
 
 def _is_near(fault: dict[str, Any], finding: Finding) -> bool:
-    """Whether a finding points at a planted fault: a few lines beside it, or at the file as a whole."""
+    """Whether a finding points at a planted fault: a few lines beside it, at the file as a whole, or as the cause."""
+    if finding.rule == fault["kind"] and fault["file"] in finding.comment:
+        return True
     for place in (finding.place, *finding.also):
         path, _, line = place.rpartition(":")
         if place == fault["file"] or (path == fault["file"] and abs(int(line) - fault["line"]) <= _NEAR_LINES):

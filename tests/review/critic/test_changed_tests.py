@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from reprieve.review.critic.changed_tests import (
@@ -99,6 +101,31 @@ def skipped(path, before, after):
 
 
 PYTHON_TEST = "def test_price():\n    assert price() == 1\n"
+
+
+class TestDeletedTestsBesideOtherChanges:
+    def deleted(self, before, after, **options):
+        return list(find_deleted_tests(change_between(before, after, **options)))
+
+    def test_reports_a_test_whose_name_begins_like_another_where_no_test_is_edited(self):
+        before = {"tests/test_shop.py": python_tests("price", "price_of_a_gift"), "shop.py": "RATE = 1\n"}
+        after = {"tests/test_shop.py": python_tests("price"), "shop.py": "RATE = 1\nLIMIT = 2\n"}
+        assert len(self.deleted(before, after, title="refactor: name the limit")) == 1
+
+    def test_accepts_tests_whose_removal_the_message_explains(self):
+        before = {"tests/test_shop.py": python_tests("price", "refund")}
+        change = change_between(before, {"tests/test_shop.py": python_tests("price")})
+        said = replace(change, message="Pay at once\n\nRemove `test_refund`, the state cannot be reached.\n")
+        unsaid = replace(change, message="Pay at once\n\nReplace mocks to avoid failures of tests.\n")
+        assert [len(list(find_deleted_tests(each))) for each in (said, unsaid)] == [0, 1]
+
+    def test_accepts_a_test_that_a_base_class_runs_now(self):
+        base = "class Checks:\n    def test_price(self):\n        assert 1\n"
+        own = "from checks import Checks\n\n\nclass TestShop({}):\n    def test_total(self):\n        assert 1\n"
+        lost = "\n    def test_price(self):\n        assert 2\n"
+        for bases, found in (("Checks", 0), ("TestCase", 1)):
+            before = {"tests/checks.py": base, "tests/test_shop.py": own.format(bases) + lost}
+            assert len(self.deleted(before, {**before, "tests/test_shop.py": own.format(bases)})) == found
 
 
 class TestSkippedTests:
@@ -264,3 +291,58 @@ def test_a_test_that_an_option_skips_is_reported():
     after = "await test('wrong object', { skip: 'later' }, async (t) => {})\n"
     change = change_between({"a.test.js": before}, {"a.test.js": after})
     assert [each.rule for each in check_change(change).findings] == ["test-skipped"]
+
+
+GO_TEST = "package shop\n\nfunc TestPrice(t *testing.T) {\n\tcheck(t)\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        (
+            "shop_test.go",
+            GO_TEST,
+            GO_TEST.replace("{\n", '{\n\tif settings == nil {\n\t\tt.Skip("no settings")\n\t}\n'),
+        ),
+        ("shop_test.go", GO_TEST, GO_TEST.replace("{\n", "{\n\tsetup()\n\tt.SkipNow()\n")),
+        ("tests/test_a.py", "def test_a():\n    f()\n", "def test_a():\n    pytest.skip('later')\n    f()\n"),
+        ("tests/test_a.py", "def test_a():\n    f()\n", "@mark.skip\ndef test_a():\n    f()\n"),
+        ("a.test.ts", "it('adds prices', () => {\n  f();\n});\n", "it.todo('adds prices', () => {\n  f();\n});\n"),
+        ("a_spec.rb", "it 'adds prices' do\n  f\nend\n", "it 'adds prices' do\n  skip 'later'\n  f\nend\n"),
+    ],
+)
+def test_a_test_that_skips_itself_is_found(path, before, after):
+    assert len(skipped(path, before, after)) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("shop_test.go", GO_TEST, GO_TEST.replace("{\n", "{\n\tif testing.Short() {\n\t\tt.Skip()\n\t}\n")),
+        ("shop_test.go", GO_TEST, GO_TEST.replace("{\n", '{\n\tif runtime.GOOS == "windows" {\n\t\tt.Skip()\n\t}\n')),
+        (
+            "tests/test_a.py",
+            "def test_a():\n    f()\n",
+            "def test_a():\n    try:\n        import x\n    except ImportError:\n        pytest.skip('no x')\n    f()\n",
+        ),
+        ("tests/test_a.py", "@mark.xfail\ndef test_a():\n    f()\n", "@pytest.mark.xfail\ndef test_a():\n    f()\n"),
+    ],
+)
+def test_a_test_that_still_runs_somewhere_is_not_reported(path, before, after):
+    assert not skipped(path, before, after)
+
+
+def test_all_deleted_tests_of_a_change_are_one_finding():
+    before = {f"tests/test_{name}.py": python_tests("price", "refund") for name in "ab"}
+    after = {f"tests/test_{name}.py": python_tests("price") for name in "ab"}
+    (found,) = find_deleted_tests(change_between(before, after))
+    assert "2 tests" in found.comment
+    assert len(found.also) == 1
+
+
+def test_a_module_of_tests_that_a_mark_skips_is_found():
+    before = "import pytest\n\n\ndef test_a():\n    f()\n"
+    assert (
+        len(skipped("tests/test_a.py", before, before.replace("pytest\n", "pytest\n\npytestmark = pytest.mark.skip\n")))
+        == 1
+    )

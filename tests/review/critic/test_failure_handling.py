@@ -355,9 +355,220 @@ def test_a_handler_that_the_change_emptied_is_reported_at_its_start():
     assert [(each.rule, each.line) for each in findings_in(HANDLER, before=before)] == [("swallowed-exception", 4)]
 
 
-def test_a_second_handler_of_the_same_text_is_reported():
+def test_a_handler_that_the_file_has_elsewhere_already_is_its_habit():
     after = HANDLER + "\n\n" + HANDLER.replace("f()", "g()")
-    assert [each.line for each in findings_in(after, before=HANDLER)] == [11]
+    assert findings_in(after, before=HANDLER) == ()
+
+
+def test_the_first_handler_of_a_file_that_drops_errors_is_reported():
+    before = HANDLER.replace("pass", "raise")
+    after = before + "\n\n" + HANDLER.replace("f()", "g()")
+    assert [each.line for each in findings_in(after, before=before)] == [11]
+
+
+def test_an_empty_catch_beside_another_one_is_a_habit_of_the_file():
+    catch = "try {\n  load();\n} catch (e) {\n}\n"
+    other = catch.replace("load", "save")
+    assert rules_in(catch + other, before=catch, path="src/shop.ts") == []
+    assert rules_in("start();\n" + catch, before="start();\n", path="src/shop.ts") == ["swallowed-exception"]
+
+
+def test_a_catch_whose_body_the_change_takes_out_is_reported():
+    before = "try {\n  load();\n} catch (e) {\n  log.warn(e);\n}\n"
+    assert rules_in(before.replace("  log.warn(e);\n", ""), before=before, path="src/shop.ts") == [
+        "swallowed-exception"
+    ]
+
+
+def test_a_handler_that_moves_to_another_file_is_not_reported():
+    moved = "import shop\n\n\ndef load():\n    try:\n        return shop.load()\n    except Exception:\n        return None\n"
+    change = change_between({"src/a.py": moved, "src/b.py": "X = 1\n"}, {"src/a.py": "X = 2\n", "src/b.py": moved})
+    assert check_change(change, checks=failure_handling.CHECKS).findings == ()
+    change = change_between({"src/b.py": "X = 1\n"}, {"src/b.py": moved})
+    assert len(check_change(change, checks=failure_handling.CHECKS).findings) == 1
+
+
+# Attributes, log fields, translations and digests
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class A:\n    __slots__ = ('a',)\n\n    def f(self):\n        self.b = 1\n",
+        "class A(object):\n    __slots__ = ['a']\n\n    def f(self, x):\n        self.a, self.b = x\n",
+        "class A:\n    __slots__ = ('a',)\n\n\nclass B(A):\n    __slots__ = ()\n\n    def f(me):\n        me.c = 1\n",
+    ],
+)
+def test_an_attribute_that_no_slot_holds_is_found(code):
+    assert problems_in(code) == ["attribute-not-in-slots"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class A:\n    __slots__ = ('a',)\n\n    def f(self):\n        self.a = 1\n",
+        "class A:\n    __slots__ = ('a', '__dict__')\n\n    def f(self):\n        self.b = 1\n",
+        "class A(Base):\n    __slots__ = ('a',)\n\n    def f(self):\n        self.b = 1\n",
+        "class A:\n    __slots__ = NAMES\n\n    def f(self):\n        self.b = 1\n",
+        "class A:\n    __slots__ = ('a',)\n\n    @property\n    def b(self): ...\n\n    def f(self):\n        self.b = 1\n",
+        "class A:\n    __slots__ = ('a',)\n\n    @classmethod\n    def f(cls):\n        cls.b = 1\n",
+    ],
+)
+def test_an_attribute_that_may_have_room_is_not_reported(code):
+    assert problems_in(code) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "logger.info('x', extra={'name': 'y'})",
+        "self._logger.debug('x', extra={'process': 1, **more})",
+        "logging.error('x', extra=dict(message='y'))",
+        "def f():\n    fields = {'module': 1}\n    log.warning('x', extra=fields)",
+    ],
+)
+def test_a_field_that_log_records_use_themselves_is_found(code):
+    assert problems_in(code) == ["reserved-log-field"]
+
+
+def test_other_fields_and_other_calls_are_not_reported():
+    assert problems_in("logger.info('x', extra={'user': 1})\nclient.send('x', extra={'name': 1})") == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "self.request._(f'Hello {name}')",
+        "gettext('Hello %s' % name)",
+        "_('Hello {}'.format(name))",
+        "lazy_gettext('Hello ' + name)",
+        "ngettext(f'{n} day', f'{n} days', n)",
+    ],
+)
+def test_a_text_that_is_formatted_before_its_translation_is_found(code):
+    assert problems_in(code) == ["formatted-translation"]
+
+
+def test_a_translation_that_is_formatted_afterwards_is_not_reported():
+    assert problems_in("_('Hello %s') % name\n_(f'Hello')\n_(TEXT + OTHER)\n_('a' 'b')") == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import hashlib\nclass TokenSigner(Signer):\n    default_digest_method = hashlib.sha1",
+        "import hashlib\nmake_serializer(key, digest_method=hashlib.md5)",
+        "import hashlib, hmac\ndef sign(key, text):\n    return hmac.new(key, text, hashlib.sha1)",
+        "import hmac\ndef sign(key, text):\n    return hmac.new(key, text, 'sha1')",
+    ],
+)
+def test_a_weak_digest_that_is_given_to_something_that_signs_is_found(code):
+    assert problems_in(code) == ["weak-hash"]
+
+
+def test_a_weak_digest_of_something_else_is_not_reported():
+    assert problems_in("import hashlib\nFILES = Cache(digest_method=hashlib.md5)\nNAMES = ['sha1']") == []
+
+
+def test_asking_what_was_caught_does_not_pass_a_cancellation_on():
+    code = """
+        async def run(self):
+            try:
+                await self.work()
+            except (Exception, asyncio.CancelledError) as error:
+                status = "off" if isinstance(error, asyncio.CancelledError) else "bad"
+            return status
+    """
+    assert problems_in(code) == ["swallowed-cancellation"]
+
+
+def test_a_loop_around_the_error_of_a_client_library_is_a_retry():
+    code = """
+        import redis
+        def load(client):
+            while True:
+                try:
+                    return client.load()
+                except redis.RedisError:
+                    time.sleep(1)
+    """
+    assert problems_in(code) == ["retry-without-limit"]
+
+
+# Timeouts that go
+
+
+GO_CLIENT = """package shop
+
+import (
+	"net/http"
+	"time"
+)
+
+var client = &http.Client{Timeout: 3 * time.Second}
+"""
+
+
+@pytest.mark.parametrize(
+    "literal",
+    [
+        "&http.Client{Transport: transport}",
+        "&http.Client{\n\tTransport: &http.Transport{DisableKeepAlives: true},\n}",
+        "&http.Client{}",
+        "new(http.Client)",
+    ],
+)
+def test_a_client_of_go_that_loses_its_timeout_is_found(literal):
+    after = GO_CLIENT.replace("&http.Client{Timeout: 3 * time.Second}", literal)
+    assert rules_in(after, before=GO_CLIENT, path="shop/client.go") == ["no-timeout"]
+
+
+@pytest.mark.parametrize(
+    "literal", ["&http.Client{Transport: transport, Timeout: limit}", "&http.Client{\n\tTimeout: limit,\n}"]
+)
+def test_a_client_of_go_that_keeps_a_timeout_is_not_reported(literal):
+    after = GO_CLIENT.replace("&http.Client{Timeout: 3 * time.Second}", literal)
+    assert rules_in(after, before=GO_CLIENT, path="shop/client.go") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("src/a.py", "api.load(url, timeout=5)\n", "api.load(url)\n"),
+        ("src/a.py", "api.load(\n    url,\n    timeout=5,\n)\n", "api.load(\n    url,\n)\n"),
+        ("src/a.ts", "await load(url, { retries: 1, timeout: 500 });\n", "await load(url, { retries: 1 });\n"),
+    ],
+)
+def test_a_call_that_only_loses_its_timeout_is_reported(path, before, after):
+    assert rules_in(after, before=before, path=path) == ["no-timeout"]
+
+
+@pytest.mark.parametrize(
+    "after", ["api.load(url, timeout=9)\n", "api.load(url, timeout_ms=9)\n", "", "api.load_all(url)\n"]
+)
+def test_a_timeout_that_changes_or_goes_with_its_call_is_not_reported(after):
+    assert rules_in(after, before="api.load(url, timeout=5)\n", path="src/a.py") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("Dockerfile", "RUN pip install --trusted-host pypi.shop.example -r requirements.txt"),
+        ("Dockerfile", "    --trusted-host pypi.shop.example \\"),
+        ("pip.conf", "trusted-host = pypi.shop.example"),
+        (".github/workflows/ci.yml", "          curl -kfsSO https://shop.example/tool && break"),
+        ("setup.sh", "apt-get install --allow-unauthenticated shop"),
+        ("setup.sh", "npm config set strict-ssl false"),
+    ],
+)
+def test_a_command_that_accepts_any_server_is_found(path, line):
+    assert rules_in(f"{line}\n", path=path) == ["certificate-not-verified"]
+
+
+def test_a_function_that_says_that_it_does_not_verify_is_not_reported():
+    code = "import ssl\n\n\ndef make_insecure_context(context):\n    context.check_hostname = False\n"
+    assert rules_in(code) == []
+    assert rules_in(code.replace("insecure_", "")) == ["certificate-not-verified"]
 
 
 @pytest.mark.parametrize("path", ["tests/test_shop.py", "src/shop_test.py"])
@@ -611,8 +822,8 @@ def test_two_texts_without_a_comma_between_them_are_reported_beside_texts_with_o
 @pytest.mark.parametrize(
     ("path", "code"),
     [
-        ("a.ts", "load().catch(() => {});\n"),
-        ("a.js", "load().catch((e) => {});\n"),
+        ("a.ts", "await load().catch(() => {});\n"),
+        ("a.js", "return load().catch((e) => {});\n"),
     ],
 )
 def test_an_error_that_is_not_looked_at_is_reported(path, code):
@@ -661,3 +872,61 @@ def test_a_second_try_needs_no_pause():
         "        if tries > 1:\n            raise\n"
     )
     assert problems_in(f"def f():\n{textwrap.indent(code, '    ')}") == []
+
+
+def test_a_promise_that_nothing_waits_for_may_drop_its_errors():
+    assert rules_in("load().catch(() => {});\n", path="src/a.ts") == []
+
+
+WHILE_NOT = """
+    async def f(self):
+        done = False
+        while not done:
+            try:
+                await self.connect()
+                done = True
+            except OSError:
+                await asyncio.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        ("weak-tls", "ssl.SSLContext(ssl.PROTOCOL_TLSv1)"),
+        ("weak-tls", "context.minimum_version = ssl.TLSVersion.TLSv1_1"),
+        ("unsafe-yaml", "import yaml\nyaml.unsafe_load(text)"),
+        ("shell-injection", "asyncio.create_subprocess_shell(f'ls {name}')"),
+        ("cross-site-scripting", "from django.utils.safestring import mark_safe\nX = mark_safe(f'<b>{name}</b>')"),
+        ("call-not-awaited", "async def f():\n    asyncio.sleep(1)"),
+        ("strip-of-words", "x.strip('www.')"),
+        (
+            "swallowed-cancellation",
+            "async def f(x):\n    with contextlib.suppress(asyncio.CancelledError):\n        await x\n    g()",
+        ),
+        ("retry-without-limit", WHILE_NOT),
+    ],
+)
+def test_a_usual_form_of_a_mistake_is_found(rule, code):
+    assert rule in problems_in(code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "VERSIONS = {'1.0': ssl.PROTOCOL_TLSv1}",
+        "if context.version == ssl.TLSVersion.TLSv1: stop()",
+        "context.minimum_version = ssl.TLSVersion.TLSv1_2",
+        "from django.utils.safestring import mark_safe\nX = mark_safe('<b></b>')",
+        "async def f(task):\n    task.cancel()\n    with contextlib.suppress(asyncio.CancelledError):\n        await task",
+        "while not ready:\n    try:\n        check()\n    except OSError:\n        time.sleep(1)",
+    ],
+)
+def test_a_relative_of_a_mistake_is_not_reported(code):
+    assert problems_in(code) == []
+
+
+def test_a_call_of_go_that_no_longer_looks_at_its_error_is_reported():
+    before = 'package shop\n\nfunc f() error {\n\tif err := os.Remove("x"); err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}\n'
+    after = 'package shop\n\nfunc f() error {\n\tos.Remove("x")\n\treturn nil\n}\n'
+    assert rules_in(after, before=before, path="shop/a.go") == ["swallowed-exception"]

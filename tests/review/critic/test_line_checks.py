@@ -175,7 +175,6 @@ class TestDebugLeftover:
         [
             ("src/a.py", "    breakpoint()", "breakpoint()"),
             ("src/a.py", "    import pdb; pdb.set_trace()", "pdb.set_trace()"),
-            ("src/a.py", "import ipdb", "import ipdb"),
             ("tests/test_a.py", "    breakpoint()  # look", "breakpoint()"),
             ("src/a.ts", "  debugger;", "debugger"),
             ("src/a.vue", "      console.log(response);", "console.log"),
@@ -286,3 +285,15 @@ def test_a_password_of_a_container_of_the_tests_is_no_secret():
     ]
     for path in (".ci/compose.ci.yaml", "docker-compose.e2e.yml"):
         assert check_change(change_between({}, {path: text})).findings == ()
+
+
+def test_a_pattern_that_describes_keys_is_no_secret():
+    key = "sk-" + "ant-api03-"
+    line = f'PATTERN = re.compile(r"{key}[0-9a-zA-Z\\-_]{{90,}}")\n'
+    assert list(find_secrets(change_between({}, {"src/scan.py": line}))) == []
+
+
+def test_an_error_that_a_handler_shows_is_no_leftover():
+    before = {"src/a.ts": "start();\n"}
+    assert list(find_debug_leftovers(change_between(before, {"src/a.ts": "start();\nconsole.log(error);\n"}))) == []
+    assert len(list(find_debug_leftovers(change_between(before, {"src/a.ts": "start();\nconsole.log(rows);\n"})))) == 1

@@ -756,3 +756,54 @@ def test_a_method_with_the_name_of_a_removed_import_is_no_use_of_it():
     before = "const fresh = require('fresh')\n\nmodule.exports = {\n  get fresh () {\n    return fresh(this)\n  }\n}\n"
     after = "module.exports = {\n  get fresh () {\n    return this.request.fresh\n  }\n}\n"
     assert check_change(change_between({"a.js": before}, {"a.js": after})).findings == ()
+
+
+INDEX = "export * from './prices';\n"
+PRICES = "export function total() {}\nexport function rate() {}\n"
+
+
+@pytest.mark.parametrize("target", ["./shop", "./shop/index", "@/src/shop"])
+def test_a_name_that_an_index_file_passes_on_is_followed_to_its_users(target):
+    use = f"import {{ total }} from '{target}';\n"
+    before = {"src/shop/index.ts": INDEX, "src/shop/prices.ts": PRICES, "src/use.ts": use}
+    after = {**before, "src/shop/prices.ts": PRICES.replace("total", "sum")}
+    assert places(before, after) == ["src/use.ts:1"]
+
+
+def test_a_name_that_an_index_file_has_from_another_file_too_is_not_reported():
+    before = {
+        "src/shop/index.ts": INDEX + "export * from './sums';\n",
+        "src/shop/prices.ts": PRICES,
+        "src/shop/sums.ts": "export const total = 1;\n",
+        "src/use.ts": "import { total } from './shop';\n",
+    }
+    assert places(before, {**before, "src/shop/prices.ts": PRICES.replace("total", "sum")}) == []
+
+
+def test_all_uses_of_what_one_file_lost_are_one_finding():
+    use = "import { total, rate } from './prices';\n"
+    before = {"src/prices.ts": PRICES, "src/a.ts": use, "src/b.ts": use}
+    (found,) = findings(before, {**before, "src/prices.ts": "export function sum(a) {}\n"})
+    assert (found.place, found.also) == ("src/a.ts:1", ("src/b.ts:1",))
+    assert "`total`" in found.comment
+    assert "`rate`" in found.comment
+
+
+@pytest.mark.parametrize(
+    ("use", "line"), [("import rate from './prices';\n", 1), ("\nexport { default as rate } from './prices';\n", 2)]
+)
+def test_a_default_export_that_is_gone_breaks_its_imports(use, line):
+    before = {"src/prices.ts": "export default function rate() {}\n", "src/use.ts": use}
+    assert places(before, {**before, "src/prices.ts": "export function rate() {}\n"}) == [f"src/use.ts:{line}"]
+    after = {**before, "src/prices.ts": "function rate() {}\nexport { rate as default };\n"}
+    assert places(before, after) == []
+
+
+def test_a_call_in_a_function_of_go_on_one_line_is_a_use():
+    before = {
+        "go.mod": "module example.org/shop\n",
+        "shop/a.go": "package shop\n\nfunc Total() int { return 1 }\n",
+        "shop/b.go": "package shop\n\nfunc f() int { return Total() }\n",
+    }
+    after = {**before, "shop/a.go": "package shop\n\nfunc Sum() int { return 1 }\n"}
+    assert places(before, after) == ["shop/b.go:3"]

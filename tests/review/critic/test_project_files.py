@@ -4,13 +4,13 @@ from dataclasses import replace
 import pytest
 
 from reprieve.review.critic.change_set import ChangedFile, ChangeSet, ParsedFile, UnknownTree
+from reprieve.review.critic.dependencies import find_dependencies, find_moving_sources
 from reprieve.review.critic.facts import check_change
 from reprieve.review.critic.findings import Severity
-from reprieve.review.critic.project_files import (
-    find_dependencies,
+from reprieve.review.critic.migrations import find_migrations
+from reprieve.review.critic.permissions import find_permissions
+from reprieve.review.critic.workflows import (
     find_ignored_steps,
-    find_migrations,
-    find_permissions,
     find_script_injections,
     find_unpinned_actions,
     find_workflow_rights,
@@ -487,3 +487,191 @@ def test_a_right_to_read_that_becomes_a_right_to_write_is_reported_in_every_work
     path = ".github/workflows/publish.yml"
     change = change_between({path: before}, {path: after})
     assert [each.rule for each in check_change(change).findings] == ["ci-permission"]
+
+
+# Migrations: what one file does is one finding
+
+
+MIGRATION_HEAD = "from alembic import op\n\ndown_revision = 'a'\n\n\ndef upgrade():\n"
+
+
+ADD_FIELD = """class Migration(migrations.Migration):
+    operations = [
+        migrations.AddField(
+            model_name="a",
+            name="b",
+            field=models.IntegerField(),
+        ),
+    ]
+"""
+
+
+def migration_findings(path, text):
+    return list(find_migrations(change_between({}, {path: text})))
+
+
+def test_all_that_a_migration_takes_away_is_one_finding():
+    body = "".join(f'    op.drop_column("shop", "{name}")\n' for name in ("a", "b", "c"))
+    (found,) = migration_findings("migrations/versions/1_a.py", MIGRATION_HEAD + body)
+    assert "drops the column `a`, `b` and `c`" in found.comment
+    assert (found.line, len(found.also)) == (7, 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("db/migrations/2.sql", "DELETE FROM \"report\" WHERE type = 'old';\n"),
+        ("db/migrations/2.sql", "DELETE FROM roles\nWHERE id IN (1, 2);\n"),
+        (
+            "migrations/versions/1_a.py",
+            MIGRATION_HEAD + '    op.execute("""\n        DELETE FROM roles\n        WHERE id = 1\n    """)\n',
+        ),
+        (
+            "db/migrations/2.sql",
+            "CREATE MATERIALIZED VIEW shop.sums_new TO shop.hours AS SELECT 1;\nDROP TABLE shop.sums_new;\n",
+        ),
+        (
+            "shop/migrations/0002_a.py",
+            ADD_FIELD.replace("IntegerField()", "IntegerField(default=0)"),
+        ),
+    ],
+)
+def test_a_migration_that_loses_nothing_unsaid_is_not_reported(path, text):
+    assert migration_findings(path, text) == []
+
+
+def test_a_required_field_of_django_without_a_default_is_reported():
+    (found,) = migration_findings("shop/migrations/0002_a.py", ADD_FIELD)
+    assert "the required column `b`" in found.comment
+
+
+# Modes
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("packaging/postinst", "chmod u=rw,go+rw /etc/shop.conf"),
+        ("packaging/postinst", 'chmod 666 "${file}"'),
+        ("setup.sh", "chmod -R a+rwX /srv"),
+        ("setup.sh", "install -d -m 0777 /srv"),
+        ("setup.sh", "umask 000"),
+        ("Dockerfile", "COPY --chmod=777 app /app"),
+        ("site.yml", '    mode: "0666"'),
+        ("src/a.ts", "await fs.chmod(path, 0o777);"),
+        ("src/a.go", "os.Chmod(path, 0666)"),
+    ],
+)
+def test_a_mode_that_lets_everyone_write_is_found(path, line):
+    (found,) = find_permissions(change_between({}, {path: f"#!/bin/sh\n{line}\n"}))
+    assert (found.rule, found.line) == ("world-writable", 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("setup.sh", "chmod u=rw,go=r /etc/shop.conf"),
+        ("setup.sh", "chmod 1777 /tmp/shop"),
+        ("setup.sh", "chmod g+w,o-w /srv"),
+        ("setup.sh", "# chmod 777 /srv"),
+        ("setup.sh", "umask 022"),
+        ("src/a.go", "os.MkdirAll(path, 0777)"),
+        ("notes.txt", "chmod 777 /srv"),
+    ],
+)
+def test_other_modes_are_not_reported(path, line):
+    assert (
+        list(
+            find_permissions(change_between({}, {path: f"#!/bin/sh\n{line}\n" if path == "setup.sh" else f"{line}\n"}))
+        )
+        == []
+    )
+
+
+# Dependencies: sources in git, and names that are known already
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("tox.ini", "    shop @ git+https://git.example/shop/shop.git@master"),
+        ("pnpm-workspace.yaml", "  shop: github:shop/shop#main"),
+        ("Dockerfile", "RUN pip install git+https://git.example/shop/shop"),
+        ("setup.cfg", "    shop @ https://github.com/shop/shop/archive/refs/heads/main.zip"),
+    ],
+)
+def test_a_source_in_git_without_a_version_is_found(path, line):
+    (found,) = find_moving_sources(change_between({path: "x\n"}, {path: f"x\n{line}\n"}))
+    assert (found.rule, found.line) == ("dependency-not-pinned", 2)
+    assert "`shop`" in found.comment
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    shop @ git+https://git.example/shop/shop.git@v1.2",
+        f"    shop @ git+https://git.example/shop/shop.git@{'a' * 40}",
+        "    # shop @ git+https://git.example/shop/shop.git",
+        "    shop >= 2",
+    ],
+)
+def test_a_source_in_git_with_a_version_is_not_reported(line):
+    assert list(find_moving_sources(change_between({"tox.ini": "x\n"}, {"tox.ini": f"x\n{line}\n"}))) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "title"),
+    [
+        ('{"dependencies": {"babel-core": "6"}}', '{"dependencies": {"@babel/core": "7"}}', "a change"),
+        ('{"dependencies": {}}', '{"dependencies": {"cloud-file-storage": "7"}}', "Write to the cloud (file storage)"),
+        ('{"dependencies": {}}', '{"dependencies": {"other": "7"}}', "Add a missing package"),
+    ],
+)
+def test_a_dependency_that_is_no_news_is_not_reported(old, new, title):
+    change = change_between({"package.json": old}, {"package.json": new}, title=title)
+    parsed = {"package.json": ParsedFile(before=FINE, after=FINE)}
+    assert list(find_dependencies(replace(change, parsed=parsed))) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("pre-commit run --all", "pre-commit run --all > log || true"),
+        ("pytest \\\n            --cov", "pytest \\\n            --cov || true"),
+        ("ruff check src", "ruff check src --exit-zero"),
+        ("pnpm exec stylelint src", "pnpm exec stylelint src; true"),
+    ],
+)
+def test_a_tool_whose_result_the_change_drops_is_found(before, after):
+    text = "jobs:\n  a:\n    steps:\n      - run: |\n          {}\n      - run: done\n"
+    (found,) = find_ignored_steps(change_between({WORKFLOW: text.format(before)}, {WORKFLOW: text.format(after)}))
+    assert found.rule == "ci-step-ignored"
+
+
+def test_a_workflow_that_loses_its_permissions_is_found():
+    before = "on: push\npermissions:\n  contents: read\njobs:\n"
+    (found,) = find_workflow_rights(change_between({WORKFLOW: before}, {WORKFLOW: "on: push\njobs:\n"}))
+    assert "default rights" in found.comment
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("db/migrations/2.sql", 'ALTER TABLE "a" ALTER COLUMN "b" SET NOT NULL;\n'),
+        ("migrations/versions/1_a.py", MIGRATION_HEAD + '    op.alter_column("a", "b", nullable=False)\n'),
+    ],
+)
+def test_a_column_that_becomes_required_is_found_unless_it_is_filled(path, text):
+    (found,) = migration_findings(path, text)
+    assert "makes the column `b` required" in found.comment
+    fill = (
+        "UPDATE a SET b = 1;\n" if path.endswith(".sql") else MIGRATION_HEAD + '    op.execute("UPDATE a SET b = 1")\n'
+    )
+    assert migration_findings(path, fill + text.removeprefix(MIGRATION_HEAD)) == []
+
+
+def test_operations_on_the_state_of_django_are_no_changes_of_the_schema():
+    operation = '                migrations.RemoveField(model_name="a", name="b"),\n'
+    text = f"class Migration(migrations.Migration):\n    operations = [\n        X(\n            {{}}=[\n{operation}            ],\n        ),\n    ]\n"
+    assert migration_findings("shop/migrations/0002_a.py", text.format("state_operations")) == []
+    assert len(migration_findings("shop/migrations/0002_a.py", text.format("database_operations"))) == 1

@@ -8,10 +8,10 @@
     parsing.py           parses files in a child process;  parser_child.py  the child
     model.py             asks a model
 
-One module for each kind of check: line_checks, file_checks, changed_tests, project_files, ruff, failure_handling
-(failure_patterns in the child; comparison tells new problems from old ones), and names (module_index, broken_uses,
-source_text; python_source, python_scopes, python_uses, python_names, python_signatures; javascript_names,
-commonjs_names; go_names).
+One module for each kind of check: line_checks, file_checks, changed_tests, dependencies, workflows, permissions,
+migrations, ruff, failure_handling (failure_patterns, python_mistakes and python_tree in the child; comparison tells new
+problems from old ones), and names (module_index, broken_uses, source_text; python_source, python_scopes, python_uses,
+python_names, python_signatures; javascript_names, commonjs_names; go_names).
 
 A rule is added in one way: define a `CriticRule`, yield its findings from a function, and list both in `CHECKS` of
 the module of its kind.

@@ -51,6 +51,18 @@ class UnknownTree:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Lines next to each other that the change replaces, adds or removes."""
+
+    old_line: int
+    """The first removed line in the old version, or the line before which lines are added."""
+    line: int
+    """The same in the new version."""
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChangedFile:
     """One file of a change."""
@@ -92,17 +104,17 @@ class ChangedFile:
     @cached_property
     def added(self) -> Mapping[int, str]:
         """The lines that the change adds, by their number in the new version."""
-        return self._changed_lines[0]
+        return {number: line for each in self.edits for number, line in enumerate(each.added, each.line)}
 
     @cached_property
     def removed(self) -> Mapping[int, str]:
         """The lines that the change removes, by their number in the old version."""
-        return self._changed_lines[1]
+        return {number: line for each in self.edits for number, line in enumerate(each.removed, each.old_line)}
 
     @cached_property
     def cuts(self) -> frozenset[int]:
         """The lines of the new version before which the change removes something."""
-        return self._changed_lines[2]
+        return frozenset(each.line for each in self.edits if each.removed)
 
     @cached_property
     def is_test(self) -> bool:
@@ -110,24 +122,29 @@ class ChangedFile:
         return is_test(self.path)
 
     @cached_property
-    def _changed_lines(self) -> tuple[dict[int, str], dict[int, str], frozenset[int]]:
-        added: dict[int, str] = {}
-        removed: dict[int, str] = {}
-        cuts: set[int] = set()
+    def edits(self) -> tuple[Edit, ...]:
+        """The places that the change edits, in order."""
+        found: list[Edit] = []
+        removed: list[str] = []
+        added: list[str] = []
         old = new = 0
-        for line in self.diff.split("\n"):
-            if found := _HUNK.match(line):
-                old, new = int(found[1]), int(found[2])
+        for line in [*self.diff.split("\n"), " "]:
+            if line.startswith("-"):
+                removed.append(line[1:].rstrip("\r"))
             elif line.startswith("+"):
-                added[new] = line[1:].rstrip("\r")
-                new += 1
-            elif line.startswith("-"):
-                removed[old] = line[1:].rstrip("\r")
-                cuts.add(new)
-                old += 1
-            elif line.startswith(" "):
-                old, new = old + 1, new + 1
-        return added, removed, frozenset(cuts)
+                added.append(line[1:].rstrip("\r"))
+            elif line.startswith("\\"):
+                continue
+            else:
+                if removed or added:
+                    found.append(Edit(old_line=old, line=new, removed=tuple(removed), added=tuple(added)))
+                old, new = old + len(removed), new + len(added)
+                removed, added = [], []
+                if hunk := _HUNK.match(line):
+                    old, new = int(hunk[1]), int(hunk[2])
+                elif line.startswith(" "):
+                    old, new = old + 1, new + 1
+        return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +161,8 @@ class ChangeSet:
     parser: ParserChild | None = None
     """The parser child, for further files of the tree; None: a check starts its own."""
     title: str = ""
+    message: str = ""
+    """What its commits say, titles included; empty where it is not committed, or not known."""
 
     @cached_property
     def by_path(self) -> Mapping[str, ChangedFile]:

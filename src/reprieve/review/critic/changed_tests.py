@@ -27,16 +27,20 @@ _JAVASCRIPT: Final = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 TEST_DELETED: Final = CriticRule(
     id="test-deleted",
+    depends_on_place=True,
     severity=Severity.MEDIUM,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt"),
-    finds="files that lose tests whose code stays, unless the title says so; a test that another one replaces is not seen",
+    finds="files that lose tests whose code stays, unless the commit message says so; not seen: a test that new tests of the same file or "
+    "a new table of cases may replace, or whose name or body has a name that the change takes out of the code",
     advice="The change deletes {what}, but the code stays: {names}. Say why in the description, or keep them.",
 )
 TEST_SKIPPED: Final = CriticRule(
     id="test-skipped",
+    depends_on_place=True,
     severity=Severity.MEDIUM,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt", ".rb", ".rs"),
-    finds="tests that ran before the change and are skipped now",
+    finds="tests that ran before the change and are skipped now, by a mark, a call of `skip` at the top of the test, or one under a "
+    "condition that does not ask for the system or an installed program",
     advice="`{marker}` skips a test that ran before this change. Repair it, or delete it with a reason.",
 )
 TEST_ALONE: Final = CriticRule(
@@ -48,6 +52,7 @@ TEST_ALONE: Final = CriticRule(
 )
 CODE_WITHOUT_TEST: Final = CriticRule(
     id="code-without-test",
+    depends_on_place=True,
     severity=Severity.NONE,
     suffixes=(".py", *_JAVASCRIPT, ".go", ".java", ".kt", ".rb", ".cs"),
     finds="code with a test file of its own that changes without a change of any test; off unless `[critic.severity]` sets one",
@@ -79,12 +84,25 @@ _SAID: Final = re.compile(
     re.IGNORECASE,
 )
 """Words of a title that says why tests disappear."""
+_SAID_REMOVED: Final = re.compile(
+    r"\b(?:remov|delet|drop|flak|dedup|revert|clean|migrat|port|mv|move)\w*\b", re.IGNORECASE
+)
+_SAID_OF_TESTS: Final = re.compile(
+    r"\b(?:remov|delet|drop|replac|collaps|consolidat|merg)(?:e|es|ed|ing)?\s+(?:(?!(?:to|in|for|of|with|from|by)\b)[`\w,]+\s+){0,4}?(?:`?test_\w+|(?:\w+ )?tests?\b)"
+    r"|\btests?\b[^.\n]{0,40}\b(?:removed|deleted|dropped|replaced|obsolete|redundant|collapsed|no longer)\b"
+    r"|\b(?:reduce|collapse)\b[^.\n]{0,30}\btests?\b",
+    re.IGNORECASE,
+)
+"""Sentences of a message that say so."""
 _ANY_TEST: Final = re.compile(
     r"\s*(?:await\s+)?(?:(?:it|test|specify|t\.test|t\.Run)\b(?:\.\w+)?\(|(?:async\s+)?def test|func Test|@Test\b|(?:it|test)\s+[\"'])"
 )
+_MESSAGE: Final = 10_000
 _LONGEST_NAME: Final = 80
 _SHOWN_NAMES: Final = 3
 _BODY_LINES: Final = 60
+_FEW_TESTS: Final = 5
+_LINES_TO_TOP: Final = 10
 _LINES_BELOW: Final = 6
 """How far a mark stands from the name of its test, with other marks between them."""
 
@@ -138,44 +156,97 @@ def _tests_of(text: str | None, suffix: str) -> _Tests:
 
 
 def find_deleted_tests(change: ChangeSet) -> Iterator[Finding]:
-    """One finding for each file that loses tests of code that stays."""
+    """One finding for all tests that a change takes away from code that stays."""
     files = [
         each
         for each in change.files
         if each.is_test and not each.is_generated and each.suffix in TEST_DELETED.suffixes and each.before is not None
     ]
-    if not any(each.removed for each in files) or _takes_out_code(change) or _SAID.search(change.title):
+    if not any(each.removed for each in files) or _takes_out_code(change) or _is_announced(change, files):
         return
     tests = [(each, _tests_of(each.before, each.suffix), _tests_of(each.after, each.suffix)) for each in files]
-    new = {name for _, before, after in tests for name in after.by_name if name not in before.by_name}
-    new |= {
+    moved = {
         name
         for file in change.files
         if file.is_test and file.is_new
         for name in _tests_of(file.after, file.suffix).by_name
     }
-    gone = _words_that_are_gone(change)
-    cases = sum(each.is_new and each.is_test and each.suffix not in TEST_DELETED.suffixes for each in change.files)
+    new = moved | {name for _, before, after in tests for name in after.by_name if name not in before.by_name}
+    lost = sum(name not in after.by_name for _, before, after in tests for name in before.by_name)
+    if moved and len(new) >= lost > _FEW_TESTS:
+        return  # the tests are put in order anew, in other files
+    found: dict[str, list[str]] = {}
     for file, before, after in tests:
-        if _is_of_deleted_code(file, change):
-            continue
-        kept = after.by_name
-        lost = [name for name in before.by_name if name not in kept]
-        is_rewritten = len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
-        if (
-            is_rewritten
-            or after.starts_of_any >= before.starts_of_any
-            or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file))
-        ):
-            continue
-        stays = [
-            name
-            for name in lost[:_MAX_COMPARED]
-            if name not in new and not gone.intersection(_WORD.findall(before.body(name)))
-        ]
-        if missed := _without_similar([name for name in stays if not _is_merged(name, kept)], new):
+        if missed := _missed_tests(change, file, before, after, new):
             line = 0 if file.is_deleted else _line_after(file, before.by_name[missed[0]])
-            yield TEST_DELETED.at(file.path, line, what=count(len(missed), "test"), names=_listed(missed))
+            found[f"{file.path}:{line}" if line else file.path] = missed
+    if found:
+        names = [name for missed in found.values() for name in missed]
+        path, _, line_text = next(iter(found)).partition(":")
+        finding = TEST_DELETED.at(path, int(line_text or 0), what=count(len(names), "test"), names=_listed(names))
+        yield finding.model_copy(update={"also": tuple(found)[1:]})
+
+
+def _missed_tests(change: ChangeSet, file: ChangedFile, before: _Tests, after: _Tests, new: set[str]) -> list[str]:
+    """The tests that a file loses, without those that others replace or whose code goes too."""
+    kept = after.by_name
+    lost = [name for name in before.by_name if name not in kept]
+    if not lost or _is_of_deleted_code(file, change):
+        return []
+    is_cut = not file.added and not new
+    cases = sum(each.is_new and each.is_test and each.suffix not in TEST_DELETED.suffixes for each in change.files)
+    if not is_cut and (
+        len(lost) <= max(cases, sum(name not in before.by_name for name in kept))
+        or after.starts_of_any >= before.starts_of_any
+        or any(_TABLE_OF_CASES.search(line) for _, line in readable_lines(file))
+    ):
+        return []
+    gone = _words_that_are_gone(change)
+    stays = [
+        name
+        for name in lost[:_MAX_COMPARED]
+        if name not in new
+        and not gone.intersection(_WORD.findall(before.body(name)))
+        and not _SKIP_WORD.search(before.body(name))
+    ]
+    if not is_cut:
+        stays = _without_similar([name for name in stays if not _is_merged(name, kept)], new)
+    return [name for name in stays if not _is_inherited(change, file, before, name)]
+
+
+def _is_announced(change: ChangeSet, tests: list[ChangedFile]) -> bool:
+    """Whether the title or the message says that tests disappear; a move says so where tests are added too."""
+    words = (
+        _SAID
+        if any(each.added for each in tests) or any(each.is_test and each.is_new for each in change.files)
+        else _SAID_REMOVED
+    )
+    return words.search(change.title) is not None or _SAID_OF_TESTS.search(change.message[:_MESSAGE]) is not None
+
+
+_CLASS_OF_TESTS: Final = re.compile(r"class\s+\w+\(([^()]*)\)\s*:")
+_NO_TESTS_INSIDE: Final = re.compile(r"(?:\w+\.)*(?:object|\w*TestCase)\Z")
+
+
+def _is_inherited(change: ChangeSet, file: ChangedFile, before: _Tests, name: str) -> bool:
+    """Whether the class of a lost Python test has a base with a test of this name, which runs in its place."""
+    if file.suffix != ".py":
+        return False
+    above = before.lines[: before.by_name[name] - 1]
+    indent = _indent_of(before.lines[before.by_name[name] - 1])
+    owner = next((line for line in reversed(above) if line.strip() and _indent_of(line) < indent), "")
+    bases = _CLASS_OF_TESTS.match(owner.strip())
+    if bases is None or all(_NO_TESTS_INSIDE.match(each.strip()) for each in bases[1].split(",")):
+        return False
+    defined = re.compile(rf"^\s*(?:async\s+)?def\s+{re.escape(name)}\(", re.MULTILINE)
+    paths = change.tree.containing([name], ["*.py"])
+    return any(
+        defined.search((change.tree.read(path) or b"").decode("utf-8", "replace")) for path in paths[:_MAX_COMPARED]
+    )
+
+
+def _indent_of(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _takes_out_code(change: ChangeSet) -> bool:
@@ -258,14 +329,21 @@ class _Skip:
 
 
 _SKIPS: Final = (
-    _Skip((".py",), re.compile(r"\s*@((?:pytest\.mark\.skip|unittest\.skip|skip)(?![\w.]))")),
+    _Skip((".py",), re.compile(r"\s*@((?:pytest\.)?mark\.skip|unittest\.skip|skip)(?![\w.])")),
+    _Skip((".py",), re.compile(r"\s*@((?:pytest\.)?mark\.skipif|unittest\.skipIf)\(\s*(?:True|1)\b")),
     _Skip(
         (".py",),
-        re.compile(r"\s*@(pytest\.mark\.xfail)(?:\s*$|\(\s*(?:$|\)|(?:reason|strict|run|raises)\s*=))"),
+        re.compile(r"\s*@((?:pytest\.)?mark\.xfail)(?:\s*$|\(\s*(?:$|\)|(?:reason|strict|run|raises)\s*=))"),
+    ),
+    _Skip((".py",), re.compile(r"\s*@(unittest\.expectedFailure|expectedFailure)\b")),
+    _Skip(
+        (".py",),
+        re.compile(r"\s+(pytest\.(?:skip|xfail)|self\.skipTest|raise (?:unittest\.)?SkipTest)\("),
+        named="above",
     ),
     _Skip(
         _JAVASCRIPT,
-        re.compile(r"\s*((?:it|test|describe|context|suite)\.skip|xit|xdescribe|xtest)\(\s*[\"'`]"),
+        re.compile(r"\s*((?:it|test|describe|context|suite)\.(?:skip|fixme|todo)|xit|xdescribe|xtest)\(\s*[\"'`]"),
         named="here",
     ),
     _Skip(
@@ -275,15 +353,35 @@ _SKIPS: Final = (
         ),
         named="before",
     ),
+    _Skip(
+        _JAVASCRIPT, re.compile(r"\s+(this\.skip|t\.skip|test\.(?:skip|fixme))\(\s*(?:\)|true|[\"'`])"), named="above"
+    ),
     _Skip((".java", ".kt"), re.compile(r"\s*(@(?:Disabled|Ignore))\b")),
     _Skip((".rb",), re.compile(r"\s*(xit|xdescribe|xcontext|xspecify)\s*\(?\s*[\"']"), named="here"),
+    _Skip((".rb",), re.compile(r"\s+(skip|pending)(?:$|\s+[\"']|\([\"'])"), named="above"),
     _Skip((".go",), re.compile(r"\s+(t\.Skip(?:f|Now)?)\("), named="above"),
     _Skip((".rs",), re.compile(r"\s*(#\[ignore\b[^\]]{0,100}\])")),
 )
-_GO_TEST: Final = re.compile(r"func\s+(Test\w+)\(.*\{\s*$")
+_TEST_ABOVE: Final = re.compile(
+    r"\s*(?:func\s+(Test\w+)\(|(?:async\s+)?def\s+(test\w*)\s*\(|(?:it|test|specify)\s*\(?\s*[\"'`]([^\"'`]{3,200})[\"'`])"
+)
+_ASKS_MACHINE: Final = re.compile(
+    r"short|GOOS|GOARCH|env|platform|version|LookPath|which|uid|root|network|\bCI\b|windows|linux|darwin|import|avail|install"
+    r"|docker|support|has|exist|find|browser|isMobile|except|rescue|catch|err\b|err |self\.|async|driver|backend|config\.(?:get|option)",
+    re.IGNORECASE,
+)
+"""Conditions that depend on where a test runs: it still runs elsewhere."""
+_SKIP_WORD: Final = re.compile(
+    r"skip|xfail|expectedFailure|fixme|todo|\bxit\b|xdescribe|xtest|@Disabled|@Ignore|#\[ignore", re.IGNORECASE
+)
 _ONLY: Final = re.compile(r"\s*((?:it|test|describe|context|suite)\.only|fit|fdescribe)\(\s*[\"'`]")
 _TITLE: Final = re.compile(r"\(?\s*[\"'`]([^\"'`]{1,200})")
 _NAME_BELOW: Final = re.compile(r"(?:[\w\s]{0,60}?\s)?(?:def|class|fn|fun|void|func)\s+(`[^`]{1,200}`|\w+)")
+_SKIPS_ALL: Final = re.compile(
+    r"(pytestmark\s*=\s*\[?\s*(?:pytest\.)?mark\.(?:skip|xfail)(?![\w])|pytest\.skip\(.*allow_module_level)"
+)
+_CONDITION: Final = re.compile(r"\s*(?!(?:reason|strict|run|raises)\s*=)[^\s)\"'`].*,\s*$")
+"""The first argument of a mark over several lines, where it is no reason."""
 _MAX_SKIPS: Final = 50
 """Of one file; further ones are not looked at."""
 
@@ -293,6 +391,10 @@ def find_skipped_tests(change: ChangeSet) -> Iterator[Finding]:
     for file in change.files:
         if file.is_generated or file.suffix not in TEST_SKIPPED.suffixes or not _may_hold_tests(file):
             continue
+        ran_all = not any(_SKIPS_ALL.match(line) for line in (file.before or "").split("\n"))
+        for number, line in readable_lines(file):
+            if ran_all and (found := _SKIPS_ALL.match(line)):
+                yield TEST_SKIPPED.at(file.path, number, marker=found[1])
         for number, marker in _skips_in(file)[:_MAX_SKIPS]:
             yield TEST_SKIPPED.at(file.path, number, marker=marker)
 
@@ -316,11 +418,17 @@ def _skips_in(file: ChangedFile) -> list[tuple[int, str]]:
     """The lines that skip a test that the old version ran, with the marker that each one uses."""
     removed = {each.strip() for each in file.removed.values()}
     ways = [each for each in _SKIPS if file.suffix in each.suffixes]
+    replaced = {
+        number
+        for edit in file.edits
+        if any(_SKIP_WORD.search(each[:MAX_LINE]) for each in edit.removed)
+        for number in range(edit.line, edit.line + len(edit.added))
+    }
     found = [
         (number, line, way, match)
         for number, line in readable_lines(file)
         for way in ways
-        if (match := way.pattern.match(line)) and line.strip() not in removed
+        if (match := way.pattern.match(line)) and line.strip() not in removed and number not in replaced
     ]
     if not found:
         return []
@@ -328,7 +436,9 @@ def _skips_in(file: ChangedFile) -> list[tuple[int, str]]:
     return [
         (number, match[1])
         for number, line, way, match in found[: 2 * _MAX_SKIPS]
-        if (name := _test_name(way, new, number, line, match)) and _ran_before(old, name, way)
+        if not (line.rstrip().endswith("(") and _CONDITION.match("".join(new[number : number + 1])))
+        and (name := _test_name(way, new, number, line, match))
+        and _ran_before(old, name, way)
     ]
 
 
@@ -342,8 +452,7 @@ def _test_name(way: _Skip, lines: list[str], number: int, line: str, match: re.M
             found = _TITLE.search(line[: match.start(1)], line.find("("))
             return found[1] if found else ""
         case "above":
-            found = _GO_TEST.match(lines[number - 2][:MAX_LINE]) if number > 1 else None
-            return found[1] if found else ""
+            return _name_of_test_around(lines, number)
         case "below":
             below = lines[number : number + _LINES_BELOW]
             return next((found[1] for line in below if (found := _NAME_BELOW.match(line.strip()[:MAX_LINE]))), "")
@@ -351,24 +460,43 @@ def _test_name(way: _Skip, lines: list[str], number: int, line: str, match: re.M
             assert_never(way.named)
 
 
-_NEAR_THE_NAME: Final = {"here": (0, 1), "before": (0, 1), "above": (0, 2), "below": (-_LINES_BELOW, 0)}
+def _name_of_test_around(lines: list[str], number: int) -> str:
+    """The test that a line is in; empty where the line runs under a condition that depends on the machine."""
+    indent = _indent_of(lines[number - 1])
+    for line in reversed(lines[max(0, number - 1 - _LINES_TO_TOP) : number - 1]):
+        text = line[:MAX_LINE]
+        if not text.strip() or _indent_of(text) >= indent:
+            continue
+        indent = _indent_of(text)
+        if found := _TEST_ABOVE.match(text):
+            return next(each for each in found.groups() if each)
+        if _ASKS_MACHINE.search(text) or not re.match(r"\s*(?:if\b|\}?\s*else\b|with\b|for\b|while\b)", text):
+            return ""
+    return ""
+
+
+_NEAR_THE_NAME: Final = {"here": (0, 1), "before": (0, 1), "above": (0, _LINES_BELOW), "below": (-_LINES_BELOW, 0)}
 
 
 def _ran_before(lines: list[str], name: str, way: _Skip) -> bool:
     """Whether the old version has the test, without such a mark near its name."""
+    is_found = False
     for number, line in enumerate(lines):
         if name not in line or not _names(name, line[:MAX_LINE], way):
             continue
         first, last = _NEAR_THE_NAME[way.named]
         near = lines[max(0, number + first) : number + last]
-        return not any(way.pattern.match(each[:MAX_LINE]) for each in near)
-    return False
+        blank = max((place for place, each in enumerate(near, 1) if not each.strip()), default=0) if first else 0
+        if any(_SKIP_WORD.search(each[:MAX_LINE]) for each in near[blank:]):
+            return False
+        is_found = True
+    return is_found
 
 
 def _names(name: str, line: str, way: _Skip) -> bool:
     """Whether a line is the one that gives a test its name."""
-    if way.named in {"here", "before"}:
-        return any(f"{mark}{name}" in line for mark in "\"'`")
+    if any(f"{mark}{name}" in line for mark in "\"'`"):
+        return way.named != "below"
     found = _NAME_BELOW.match(line.strip())
     return found is not None and found[1] == name
 

@@ -60,7 +60,7 @@ def commonjs_breaks(change: ChangeSet) -> Iterable[BrokenUse]:
         lost = [name for name in before if name not in after and name != "default"][:left]
         left -= len(lost)
         hints = {name: rename_or_keep(file, name, before, after) for name in lost}
-        for path in candidates(change, file, hints) if hints else ():
+        for path in candidates(change, [file.path], hints) if hints else ():
             for name, line in _uses(change, path, text_of(change, path), file, lost):
                 yield BrokenUse(path, line, f"`{name}` is no longer exported by {file.path}", hints[name])
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
 
+_Kind = TypeVar("_Kind", bound="Hashable")
 _Problem = TypeVar("_Problem")
 
 
@@ -43,3 +44,10 @@ def only_new(
             surplus[kind(key(problem))] -= 1
             new.append(problem)
     return new
+
+
+def practised(
+    found: Iterable[_Problem], *, kind: Callable[[_Problem], _Kind], is_touched: Callable[[_Problem], bool]
+) -> frozenset[_Kind]:
+    """Return the kinds of problems that lines which the change leaves alone have too: the file does this by habit."""
+    return frozenset(kind(each) for each in found if not is_touched(each))

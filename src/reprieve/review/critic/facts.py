@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from reprieve.review.critic.rules import CriticCheck, CriticRule
 
 MAX_FINDINGS: Final = 50
+_MOVED_LINES: Final = 4
+"""How far beside a line its neighbours are looked for; blank lines may stand between them."""
 _LOG: Final = logging.getLogger("reprieve.review.critic")
 
 
@@ -83,7 +85,7 @@ def check_change(
     notes += [outcome.note for outcome in outcomes if outcome.note]
     unread = [check for check, outcome in zip(used, outcomes, strict=True) if outcome.is_incomplete]
     incomplete = {rule.id for check in unread for rule in check.rules}
-    kept = list(_allowed(change, _configured(settings, found)))
+    kept = list(_allowed(change, _configured(settings, _not_moved(change, found))))
     folded = fold(_quoted(change, kept))
     files = [each for each in change.files if each.after is not None or each.diff]
     rules = [rule for check in used for rule in check.rules if settings.is_enabled(rule.id)]
@@ -138,6 +140,28 @@ def _parse(change: ChangeSet, child: ParserChild) -> tuple[dict[str, ParsedFile]
         if answers[1] is not None and (why := answers[1].get("gave_up")):
             notes.append(f"{each.path} not parsed: {why}")
     return parsed, notes
+
+
+def _not_moved(change: ChangeSet, found: Iterable[Finding]) -> Iterable[Finding]:
+    """Without findings on lines that the change only moved: it removes the same lines, with those beside them, elsewhere."""
+    places = {rule.id for check in CHECKS for rule in check.rules if rule.depends_on_place}
+    removed = {run for file in change.files for edit in file.edits for run in _runs(edit.removed)}
+    for each in found:
+        file = change.by_path.get(each.file)
+        if each.rule in places or file is None or not removed or each.line not in file.added:
+            yield each
+            continue
+        edit = next(edit for edit in file.edits if edit.line <= each.line < edit.line + len(edit.added))
+        at = each.line - edit.line
+        near = edit.added[max(0, at - _MOVED_LINES) : at + _MOVED_LINES + 1]
+        if not any(edit.added[at].strip() in run and run in removed for run in _runs(near)):
+            yield each
+
+
+def _runs(lines: Sequence[str]) -> Iterable[tuple[str, ...]]:
+    """Every three lines that follow one another, blank ones left out."""
+    text = [line.strip() for line in lines if line.strip()]
+    return zip(text, text[1:], text[2:], strict=False)
 
 
 def _configured(settings: CriticSettings, found: Iterable[Finding]) -> Iterable[Finding]:

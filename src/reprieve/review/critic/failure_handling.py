@@ -9,14 +9,16 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve.review.critic.comparison import only_new
+from reprieve.review.critic import ruff
+from reprieve.review.critic.comparison import only_new, practised
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.rules import CriticCheck, CriticRule
+from reprieve.review.critic.source_text import blank_go, is_comment, line_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from reprieve.review.critic.change_set import ChangedFile, ChangeSet
+    from reprieve.review.critic.change_set import ChangedFile, ChangeSet, Edit
     from reprieve.review.critic.findings import Finding
 
 _PYTHON: Final = (".py", ".pyi")
@@ -29,22 +31,26 @@ NO_TIMEOUT: Final = CriticRule(
     id="no-timeout",
     severity=Severity.MEDIUM,
     suffixes=(*_PYTHON, ".go"),
-    finds="a network call without a timeout: requests, urllib, http.client, sockets, mail and FTP in Python, `http.Client` in Go; "
-    "a timeout that the change removes",
+    finds="a call of requests, urllib, urllib3, http.client, smtplib, ftplib, imaplib, poplib or `socket.create_connection` without a timeout, httpx "
+    "and aiohttp with `timeout=None`, `http.Get` and clients without `Timeout` in Go; a `timeout` argument that the change removes from a call in "
+    "Python, JavaScript or TypeScript; scripts and examples left out",
     advice="Without a timeout this call never returns when the other side does not answer: set one.",
 )
 NOT_VERIFIED: Final = CriticRule(
     id="certificate-not-verified",
     severity=Severity.HIGH,
-    finds="a connection that accepts any certificate",
+    finds="`verify=False` and its relatives in clients of Python, Go, Node, Java, .NET, Ruby, PHP and Rust, in settings of git, npm and Ansible, and in "
+    "commands of curl, wget, pip and apt; tests and documents left out",
     advice="The connection accepts any certificate, so another machine can read and change the traffic: "
     "verify it, with a CA file of your own if you need one.",
 )
 SWALLOWED: Final = CriticRule(
     id="swallowed-exception",
     severity=Severity.MEDIUM,
+    is_practice=True,
     suffixes=(*_PYTHON, *_BRACES, ".rb", ".go"),
-    finds="an error that is caught and dropped: a broad `except` that does nothing, an empty `catch`, an ignored `err` of Go",
+    finds="in Python a broad `except` (or `suppress`) that only passes or returns a constant, in other languages an empty `catch` or `rescue` without a "
+    "comment, `.catch(() => {})` of a promise that is awaited or returned, in Go an empty `if err != nil`, `_ = err`, or a call whose error was handled before; not in a file that does it elsewhere",
     advice="Every error vanishes here, mistakes in the code included, and the program goes on: "
     "catch the expected error only, or log it.",
 )
@@ -52,65 +58,34 @@ CANCELLATION: Final = CriticRule(
     id="swallowed-cancellation",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="an async function that catches its own cancellation and does not raise it again",
+    finds="an async function that catches or suppresses `CancelledError` (or `BaseException`) and does not raise it again; functions that cancel or shut "
+    "down left out",
     advice="The cancellation of the task ends here, so timeouts and the shutdown do not work: raise it again.",
 )
 NO_BACKOFF: Final = CriticRule(
     id="retry-without-backoff",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a loop around `try`, or a retry library, that repeats a failed call at once",
+    finds="a loop of attempts around a `try` that catches broad or network errors and never waits; tenacity, retrying, retry and urllib3's `Retry` "
+    "without a pause",
     advice="The retry repeats at once and loads a service that already fails: wait between attempts.",
 )
 NO_LIMIT: Final = CriticRule(
     id="retry-without-limit",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a loop around `try`, or a retry library, that repeats a failed call without end",
+    finds="`while True` or `while not done` around a `try` that waits after broad or network errors and has no other end; tenacity, backoff, retrying, "
+    "retry and stamina without a limit",
     advice="The retry never gives up, so a permanent failure hangs here unseen: limit the attempts.",
 )
 NOT_IDEMPOTENT: Final = CriticRule(
     id="retry-not-idempotent",
     severity=Severity.MEDIUM,
     suffixes=_PYTHON,
-    finds="a retry that repeats a POST or PATCH request without an idempotency key",
+    finds="a POST or PATCH request of requests, httpx, aiohttp or urllib3 in such a loop, below such a decorator, or allowed by urllib3's `Retry`, without "
+    "an idempotency key nearby",
     advice="The first request may have worked although its answer was lost, so the retry can do it twice: "
     "send an idempotency key with the request.",
-)
-LOST_TASK: Final = CriticRule(
-    id="lost-task",
-    severity=Severity.MEDIUM,
-    suffixes=_PYTHON,
-    finds="a task whose result is dropped",
-    advice="Nothing holds the task, so it can disappear before it ends, and its error with it: keep a reference.",
-)
-STRIP_OF_WORDS: Final = CriticRule(
-    id="strip-of-words",
-    severity=Severity.MEDIUM,
-    suffixes=_PYTHON,
-    finds="`strip` with a word in place of a set of characters",
-    advice="`strip` removes any of these characters, not the word: use `removeprefix` or `removesuffix`.",
-)
-MISSING_COMMA: Final = CriticRule(
-    id="missing-comma",
-    severity=Severity.MEDIUM,
-    suffixes=_PYTHON,
-    finds="two texts of a list without a comma between them",
-    advice="Python joins the two texts into one: put a comma between them.",
-)
-NOT_AWAITED: Final = CriticRule(
-    id="call-not-awaited",
-    severity=Severity.HIGH,
-    suffixes=_PYTHON,
-    finds="a coroutine that is not awaited, and a call that loses its `await`",
-    advice="The call makes a coroutine and drops it, so the function never runs: await it.",
-)
-MISSING_RAISE: Final = CriticRule(
-    id="missing-raise",
-    severity=Severity.MEDIUM,
-    suffixes=_PYTHON,
-    finds="an exception that is created and not raised",
-    advice="The exception is created and dropped, so the program goes on after the failure: raise it.",
 )
 IGNORED_RESULT: Final = CriticRule(
     id="ignored-gather-result",
@@ -120,9 +95,40 @@ IGNORED_RESULT: Final = CriticRule(
     advice="`return_exceptions=True` returns the errors of the tasks, and this code drops them: "
     "look at the result, or use a TaskGroup.",
 )
+NOT_IN_SLOTS: Final = CriticRule(
+    id="attribute-not-in-slots",
+    code="PLE0237",
+    severity=Severity.HIGH,
+    suffixes=_PYTHON,
+    finds="an attribute of `self` that `__slots__` does not list, in a class whose bases stand in the same file",
+    advice="The class has no room for this attribute, so the assignment raises AttributeError: add it to `__slots__`.",
+)
+RESERVED_FIELD: Final = CriticRule(
+    id="reserved-log-field",
+    code="G101",
+    severity=Severity.HIGH,
+    suffixes=_PYTHON,
+    finds="a key in `extra=` that a log record uses itself, such as `name` or `message`",
+    advice="Log records have this attribute already, so the call raises KeyError: choose another key.",
+)
+FORMATTED_TRANSLATION: Final = CriticRule(
+    id="formatted-translation",
+    code="INT001",
+    severity=Severity.MEDIUM,
+    suffixes=_PYTHON,
+    finds="an f-string, `%`, `+` or `format` inside of `_()`, `gettext()` or its relatives",
+    advice="The text is formatted before it is looked up, so no translation is found: translate first and format the result.",
+)
+_SHARED_IDS: Final = (
+    "lost-task", "strip-of-words", "missing-comma", "call-not-awaited", "missing-raise", "weak-hash", "weak-tls",
+    "unsafe-yaml", "shell-injection", "cross-site-scripting",
+)  # fmt: skip
+_SHARED: Final = tuple({rule.id: rule for rule in reversed(ruff.RULES) if rule.id in _SHARED_IDS}.values())
+"""Rules of which ruff finds one half, and the syntax tree the other."""
 _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
     rule.id: rule
     for rule in (
+        *_SHARED,
         NO_TIMEOUT,
         NOT_VERIFIED,
         SWALLOWED,
@@ -131,11 +137,9 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
         NO_LIMIT,
         NOT_IDEMPOTENT,
         IGNORED_RESULT,
-        MISSING_RAISE,
-        LOST_TASK,
-        STRIP_OF_WORDS,
-        NOT_AWAITED,
-        MISSING_COMMA,
+        NOT_IN_SLOTS,
+        RESERVED_FIELD,
+        FORMATTED_TRANSLATION,
     )
 }
 
@@ -171,7 +175,12 @@ def check_python(change: ChangeSet) -> Iterator[Finding]:
             is_touched=partial(_is_touched, file),
             before=[_key(old_lines, each) for each in old],
         )
+        habits = practised(
+            parsed.after.get("problems", ()), kind=lambda each: str(each[0]), is_touched=partial(_is_touched, file)
+        )
         for rule, line, last, detail in new:
+            if _PYTHON_RULES[rule].is_practice and rule in habits:
+                continue
             lost = any(map(_PYTHON_HANDLES.search, file.removed.values())) and line not in file.added
             if rule == NO_TIMEOUT.id and _SCRIPT.search(file.path):
                 continue
@@ -228,7 +237,7 @@ def check_lost_awaits(change: ChangeSet) -> Iterator[Finding]:
         for number, line in file.added.items():
             text = line.strip()
             if text in awaited and f"await {text}" not in added and text.endswith(("(", ")")):
-                yield NOT_AWAITED.at(file.path, number)
+                yield _PYTHON_RULES["call-not-awaited"].at(file.path, number)
 
 
 # Other languages, by their lines
@@ -240,14 +249,17 @@ _ANY_FILE: Final = tuple(
         r"\brejectUnauthorized['\"]?\s*[:=]\s*false\b",
         r"\bNODE_TLS_REJECT_UNAUTHORIZED\b['\"\]]{0,2}\s*[:=]\s*['\"]?0\b",
         r"\bwget\s[^|;&]*--no-check-certificate\b",
-        r"\bcurl\s(?:[^|;&]*\s)?(?:--insecure|-[fsSLvIigN]*k[fsSLvIigNo]*)(?:\s|$)",
+        r"\bcurl\s(?:[^|;&]*\s)?(?:--insecure|-[a-zA-Z]{0,12}k[a-zA-Z]{0,12})(?:\s|$)",
         r"\bOpenSSL::SSL::VERIFY_NONE\b",
         r"\bCURLOPT_SSL_VERIFY(?:PEER|HOST)\b['\"]?\s*(?:,|=>)\s*(?:false|0)\b",
         r"\bhttp\.sslVerify['\"]?\s*[= ]\s*['\"]?false\b",
         r"\bsslVerify\s*=\s*false\b",
         r"\bGIT_SSL_NO_VERIFY['\"]?\s*[:=]\s*['\"]?(?:1|true)\b",
         r"\bPYTHONHTTPSVERIFY['\"]?\s*[:=]\s*['\"]?0\b",
-        r"\bstrict-ssl\s*[= ]\s*false\b",
+        r"\bstrict-ssl[\"']?\s*[= ]\s*[\"']?false\b",
+        r"--trusted-host[ =]|\bPIP_TRUSTED_HOST\b|^\s*trusted-host\s*=",
+        r"--allow-unauthenticated\b|--allow-insecure-repositories\b|\[[^\]]*\btrusted=yes\b|--no-gpg-check\b",
+        r"\bstrictSSL['\"]?\s*[:=]\s*false\b",
         r"--insecure-skip-tls-verify(?:=true|\s|$)|\binsecure-skip-tls-verify:\s*true\b",
         r"\bvalidate_certs:\s*(?:no|false)\b",
         r"\bNoopHostnameVerifier\b|\bTrustAllStrategy\b|\bALLOW_ALL_HOSTNAME_VERIFIER\b",
@@ -259,7 +271,6 @@ _ANY_FILE: Final = tuple(
     )
 )
 _LOCAL: Final = re.compile(r"\blocalhost\b|\b127\.0\.0\.1\b|\[::1\]")
-_COMMENT_SIGNS: Final = ("//", "#", "*", "/*", "--", ";", "<!--")
 
 
 def check_connections(change: ChangeSet) -> Iterator[Finding]:
@@ -278,7 +289,7 @@ def check_connections(change: ChangeSet) -> Iterator[Finding]:
 def _code_lines(file: ChangedFile) -> Iterator[tuple[int, str]]:
     """The added lines that are no comments and of a usual length."""
     for number, line in file.added.items():
-        if len(line) <= _LONGEST_LINE and not line.lstrip().startswith(_COMMENT_SIGNS):
+        if len(line) <= _LONGEST_LINE and not is_comment(line, file.suffix):
             yield number, line
 
 
@@ -287,9 +298,11 @@ _RESCUE: Final = re.compile(
     r"^\s*rescue(?:\s+(?:StandardError|Exception))?(?:\s*=>\s*\w+)?\s*(?:;\s*(?:nil|end)\b.*)?$"
 )
 _GO_IGNORED: Final = re.compile(r"^\s*_\s*=\s*err\s*$")
-_GO_DISCARDS: Final = re.compile(r"^\s*(?:\w+,\s*)?_\s*:?=\s*([\w.]+)\(")
+_GO_DISCARDS: Final = re.compile(r"^\s*(?:(?:\w+,\s*)?_\s*:?=\s*|(?=[\w.]+\(.*\)\s*$))([\w.]+)\(")
 _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*\{\s*(\}?)\s*$")
-_NO_CATCH: Final = re.compile(r"\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)")
+_NO_CATCH: Final = re.compile(
+    r"(?:\bawait\b|\breturn\b|=|=>)\s.*\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)"
+)
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
 
 
@@ -300,8 +313,11 @@ def check_dropped_errors(change: ChangeSet) -> Iterator[Finding]:
             continue
         lines = dict(file.added) if file.after is None else _numbered(file.after)
         old_lines = _numbered(file.before or "")
+        found = _dropped_errors(file.suffix, lines)
+        if practised(found, kind=lambda _: SWALLOWED.id, is_touched=partial(_is_added, file)):
+            continue
         new = only_new(
-            _dropped_errors(file.suffix, lines),
+            found,
             key=lambda each: each[1],
             is_touched=partial(_is_added, file),
             before=[text for _, text in _dropped_errors(file.suffix, old_lines)],
@@ -330,7 +346,9 @@ def check_lost_handling(change: ChangeSet) -> Iterator[Finding]:
         for number, line in file.added.items():
             above, below = lines.get(number - 1, ""), lines.get(number + 1, "")
             discards = _GO_DISCARDS.match(line[:_LONGEST_LINE]) if is_go else None
-            if discards and any(f"{discards[1]}(" in each and "err" in each for each in file.removed.values()):
+            if discards and any(
+                re.search(rf"\berr\s*:?=\s*{re.escape(discards[1])}\(", each) for each in file.removed.values()
+            ):
                 yield SWALLOWED.at(file.path, number)
             is_whole_body = opens.match(above[:_LONGEST_LINE]) and below.strip().startswith("}")
             if is_whole_body and ignores.match(line[:_LONGEST_LINE]) and _handled_before(file, number):
@@ -338,24 +356,9 @@ def check_lost_handling(change: ChangeSet) -> Iterator[Finding]:
 
 
 def _handled_before(file: ChangedFile, number: int) -> bool:
-    """Whether the line that an added line replaces used the error."""
-    replaced: list[str] = []
-    new = 0
-    for line in file.diff.split("\n"):
-        if found := _NEW_LINE.match(line):
-            new, replaced = int(found[1]), []
-        elif line.startswith("-"):
-            replaced.append(line[1:_LONGEST_LINE])
-        elif line.startswith("+"):
-            if new == number:
-                return any(map(_HANDLES.search, replaced))
-            new += 1
-        else:
-            new, replaced = new + 1, []
-    return False
-
-
-_NEW_LINE: Final = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)")
+    """Whether the lines that an added line replaces used the error."""
+    edit = next(each for each in file.edits if each.line <= number < each.line + len(each.added))
+    return any(_HANDLES.search(line[:_LONGEST_LINE]) for line in edit.removed)
 
 
 def _numbered(text: str) -> dict[int, str]:
@@ -363,7 +366,7 @@ def _numbered(text: str) -> dict[int, str]:
 
 
 def _is_added(file: ChangedFile, place: tuple[int, str]) -> bool:
-    return place[0] in file.added or place[0] + 1 in file.added
+    return place[0] in file.added or place[0] + 1 in file.added or place[0] + 1 in file.cuts
 
 
 def _dropped_errors(suffix: str, lines: Mapping[int, str]) -> list[tuple[int, str]]:
@@ -375,7 +378,7 @@ def _dropped_errors(suffix: str, lines: Mapping[int, str]) -> list[tuple[int, st
 def _drops_error(suffix: str, lines: Mapping[int, str], number: int) -> bool:
     """Whether the handler that starts at a line is empty."""
     line, following = lines[number], _following(lines, number)
-    if line.lstrip().startswith(_COMMENT_SIGNS):
+    if is_comment(line, suffix):
         return False
     if suffix == ".rb":
         ends = _NOTHING.match(following) and _following(lines, number + 1) == "end"
@@ -395,50 +398,76 @@ def _following(lines: Mapping[int, str], number: int) -> str:
 
 
 _GO_CALL: Final = re.compile(r"\bhttp\.(?:Get|Post|PostForm|Head)\(")
-_GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{\s*\}|\bhttp\.DefaultClient\.(?:Do|Get|Post|PostForm|Head)\(")
-
-
-_GO_LIMITED: Final = re.compile(r"\bhttp\.Client\{[^{}]{0,200}\bTimeout:")
-_GO_CLIENT_OPENS: Final = re.compile(r"\bhttp\.Client\{\s*$")
-_CLIENT_LINES: Final = 20
+_GO_DEFAULT: Final = re.compile(
+    r"\bhttp\.DefaultClient\.(?:Do|Get|Post|PostForm|Head)\(|\bnew\(http\.Client\)|\bvar\s+\w+\s+http\.Client\s*$"
+)
+_GO_CLIENT: Final = re.compile(r"\bhttp\.Client\{([^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*)\}")
+"""The literal of a client, with up to two levels of braces inside."""
+_GO_LIMIT: Final = re.compile(r"\.Timeout\s*=|WithContext\(|context\.WithTimeout|context\.WithDeadline")
 
 
 def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
-    """HTTP calls of Go that wait without limit."""
+    """HTTP calls and clients of Go that wait without limit."""
     for file in change.files:
         text = file.after or ""
         is_left_out = file.is_test or file.is_generated or _SCRIPT.search(file.path)
         if file.suffix != ".go" or is_left_out or '"net/http"' not in text:
             continue
-        has_limit = re.search(r"\.Timeout\s*=|WithContext\(|context\.WithTimeout", text) is not None
-        removed = [line.strip() for line in file.removed.values()]
-        loses_limit = _GO_LIMITED.search(" ".join(removed)) is not None
+        removed = {line.strip() for line in file.removed.values()}
+        loses_limit = any("Timeout:" in line for line in removed) and "Timeout:" not in "\n".join(file.added.values())
+        has_limit = _GO_LIMIT.search(text) is not None and not loses_limit
         for number, line in _code_lines(file):
-            waits = _GO_CALL.search(line) or (_GO_CLIENT.search(line) and (loses_limit or not has_limit))
+            waits = _GO_CALL.search(line) or (_GO_DEFAULT.search(line) and not has_limit)
             if waits and line.strip() not in removed:
                 yield NO_TIMEOUT.at(file.path, number)
-        if loses_limit or not has_limit:
-            yield from (NO_TIMEOUT.at(file.path, number) for number in _clients_without_timeout(file, text))
+        for client in _GO_CLIENT.finditer(blank_go(text)) if not has_limit else ():
+            first, last = line_at(text, client.start()), line_at(text, client.end())
+            is_new = first in file.added and text.split("\n")[first - 1].strip() not in removed
+            if "Timeout" not in client[1] and (is_new or any(first < cut <= last for cut in file.cuts)):
+                yield NO_TIMEOUT.at(file.path, first)
 
 
-def _clients_without_timeout(file: ChangedFile, text: str) -> Iterator[int]:
-    """The lines of `http.Client{` over several lines that the change adds, or takes the timeout from."""
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
-        if not _GO_CLIENT_OPENS.search(line[:_LONGEST_LINE]):
+_TIMEOUT_ARGUMENT: Final = re.compile(
+    r"(?:,\s*)?\b\w*timeout(?:_?(?:ms|seconds|s))?\s*[=:]\s*[\w.]+(?:\([^()]*\))?(?:\s*,)?", re.IGNORECASE
+)
+
+
+def check_lost_timeouts(change: ChangeSet) -> Iterator[Finding]:
+    """Calls that stay, and lose the argument that limits how long they wait."""
+    for file in change.files:
+        if file.suffix not in {*_PYTHON, *_SCRIPTS} or file.is_test or file.is_generated or file.after is None:
             continue
-        body = lines[number : number + _CLIENT_LINES]
-        end = next((place for place, each in enumerate(body) if each.strip().startswith("}")), 0)
-        is_cut = number in file.added or any(cut in file.cuts for cut in range(number + 1, number + end + 2))
-        if is_cut and not any("Timeout" in each for each in body[:end]):
-            yield number
+        added = [_without_space(line) for line in file.added.values()]
+        for edit in file.edits:
+            for line in edit.removed:
+                short = line[:_LONGEST_LINE]
+                found = _TIMEOUT_ARGUMENT.search(short) if "(" in short or short.rstrip().endswith(",") else None
+                if found is None or _without_space(short) in added:
+                    continue
+                number = _line_without(edit, short, found)
+                if number and not any("timeout" in each.lower() for each in edit.added):
+                    yield NO_TIMEOUT.at(file.path, number)
+
+
+def _line_without(edit: Edit, line: str, found: re.Match[str]) -> int:
+    """The line that is left of a call after its timeout is gone; 0 where more than the timeout changed."""
+    rest = _without_space(line[: found.start()] + line[found.end() :])
+    if not rest:
+        return edit.line if len(edit.removed) == 1 and not edit.added else 0
+    places = (number for number, each in enumerate(edit.added, edit.line) if _without_space(each) == rest)
+    return next(places, 0)
+
+
+def _without_space(line: str) -> str:
+    return "".join(line.split()).replace(",)", ")").replace(",}", "}")
 
 
 CHECKS: Final[tuple[CriticCheck, ...]] = (
     CriticCheck(rules=tuple(_PYTHON_RULES.values()), run=check_python),
-    CriticCheck(rules=(NOT_AWAITED,), run=check_lost_awaits),
+    CriticCheck(rules=(_PYTHON_RULES["call-not-awaited"],), run=check_lost_awaits),
     CriticCheck(rules=(NOT_VERIFIED,), run=check_connections),
     CriticCheck(rules=(SWALLOWED,), run=check_dropped_errors),
     CriticCheck(rules=(SWALLOWED,), run=check_lost_handling),
     CriticCheck(rules=(NO_TIMEOUT,), run=check_go_timeouts),
+    CriticCheck(rules=(NO_TIMEOUT,), run=check_lost_timeouts),
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DOES_NOT_PARSE: Final = CriticRule(
     id="does-not-parse",
+    depends_on_place=True,
     severity=Severity.HIGH,
     suffixes=(".py", ".pyi", ".json", ".jsonc", ".toml", ".yaml", ".yml"),
     finds="files that parsed before the change, or are new, and do not parse",
@@ -28,15 +29,17 @@ DOES_NOT_PARSE: Final = CriticRule(
 )
 LARGE_FILE: Final = CriticRule(
     id="large-file",
+    depends_on_place=True,
     severity=Severity.MEDIUM,
-    finds="files larger than 1 MB that are new or that grew over 1 MB",
+    finds="files larger than 1 MB (images 3 MB) that are new or grow by 500 kB; generated files, such as lock files, are left out",
     advice="The file has {size} MB, and every clone of the repository keeps it after it is deleted. "
     "Store it outside the repository or in Git LFS.",
 )
 BINARY_FILE: Final = CriticRule(
     id="binary-file",
+    depends_on_place=True,
     severity=Severity.MEDIUM,
-    finds="new build results, archives, databases and key stores",
+    finds="new compiled files, packages, archives, databases, key stores and leftovers of editors, by their suffix; in tests and folders of samples none",
     advice="Source control rarely wants {what}: {why}",
 )
 
@@ -200,7 +203,7 @@ def find_large_files(change: ChangeSet) -> Iterator[Finding]:
             continue
         if file.size <= _LARGE_IMAGE and file.suffix in _IMAGES:
             continue
-        grew = file.before is not None and len(file.before.encode()) <= _MEGABYTE
+        grew = file.before is not None and file.size - len(file.before.encode()) > _MEGABYTE // 2
         if file.is_new or grew:
             yield LARGE_FILE.at(file.path, 0, size=f"{file.size / _MEGABYTE:.1f}")
 

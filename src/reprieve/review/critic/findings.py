@@ -66,10 +66,15 @@ class Finding(BaseModel):
 def fold(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings of the same rule with the same text: of high severity those of one file, others of all files.
 
-    Secrets are never merged: each one has to be revoked. Returns the worst first, then by file and line.
+    A rule says one thing about a line. Secrets are never merged: each one has to be revoked. Returns the worst first, then by file and line.
     """
     groups: dict[tuple[object, ...], list[Finding]] = {}
+    known: set[tuple[object, ...]] = set()
     for each in findings:
+        place = (each.rule, each.place, each.comment if each.rule in {"", SECRET_RULE} else "", each.origin)
+        if place in known and not each.also:
+            continue
+        known.add(place)
         key: tuple[object, ...] = (each.rule, each.comment, each.severity, each.origin, each.allowed)
         if each.severity is Severity.HIGH:
             key = (*key, each.file)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from reprieve import ReprieveError
 from reprieve.review.critic.change_set import ChangedFile, ChangeSet
 from reprieve.review.critic.parsing import MAX_BYTES
 from reprieve.review.diffs import is_generated, lines_of
@@ -24,6 +25,7 @@ _MAX_CONTENT_BYTES: Final = 256 << 20
 _MAX_SEARCHED: Final = 20_000
 """Files in which a name is looked for; larger trees are searched near the change only."""
 _PATHS_PER_COMMAND: Final = 4_000
+_MAX_MESSAGES: Final = 20
 _TIMEOUT_SECONDS: Final = 60.0
 _NO_FILE: Final = "000000"
 _BINARY_PREFIX: Final = 8_000
@@ -106,12 +108,23 @@ async def read_change(git: Git, folder: Path, base: str, head: str, diffs: Seque
     contents = await _contents(git, folder, list(dict.fromkeys(wanted)))
     shown = {each.path: each.text for each in diffs}
     loop = asyncio.get_running_loop()
+    message = await _message(git, folder, base, head)
     return ChangeSet(
         files=tuple(_file(each, sizes, contents, shown, is_generated=each.path in generated) for each in entries),
         tree=GitTree(git, folder, head, loop),
         base=GitTree(git, folder, base, loop),
         title=title,
+        message=message,
     )
+
+
+async def _message(git: Git, folder: Path, base: str, head: str) -> str:
+    """The messages of the newest commits of a change; empty for uncommitted changes, whose head is no commit."""
+    try:
+        log = await git.ask(folder, "log", f"--max-count={_MAX_MESSAGES}", "--format=%B", f"{base}..{head}", "--")
+    except ReprieveError:
+        return ""
+    return log.decode("utf-8", "replace")
 
 
 def _entries(said: str) -> Iterable[_Entry]:

@@ -313,7 +313,7 @@ def _is_declaration(blank: str, offset: int) -> bool:
     """Whether a name followed by a parenthesis is a method: of a type, or in the body of an interface."""
     line = blank[blank.rfind("\n", 0, offset) + 1 : offset]
     if line.lstrip().startswith("func"):
-        return line.count("(") == line.count(")")
+        return line.count("(") == line.count(")") and "{" not in line
     if line.strip():
         return False
     opening = blank.rfind("{", 0, offset)

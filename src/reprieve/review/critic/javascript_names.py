@@ -50,6 +50,15 @@ _IMPORT: Final = re.compile(
     r"\{([^{}]*)\}[ \t\n]*from[ \t]*(['\"])([@~.\w][^'\"\n]*)\2",
     re.MULTILINE,
 )
+_EXPORT_ALL: Final = re.compile(r"^[ \t]*export[ \t]*\*[ \t\n]*from[ \t]*(['\"])([@~.\w][^'\"\n]*)\1", re.MULTILINE)
+_DEFAULT: Final = re.compile(
+    r"^export[ \t]+default\b|\bas[ \t]+default\b|\bexport[ \t]*\{[^{}]*\bdefault\b", re.MULTILINE
+)
+_DEFAULT_IMPORT: Final = re.compile(
+    rf"^[ \t]*import[ \t]+(?:type[ \t]+)?{_NAME}[ \t]*(?:,[ \t]*\{{[^{{}}]*\}}[ \t\n]*)?from[ \t]*(['\"])([@~.\w][^'\"\n]*)\1",
+    re.MULTILINE,
+)
+_MAX_BARRELS: Final = 20
 _FROM: Final = re.compile(
     r"^[ \t]*(?:import|export)\b[^'\"`;=(){}\n]*(?:\{[^{}]*\}[^'\"`;=(){}\n]*)?(['\"])(\.{1,2}(?:/[^'\"\n]*)?)\1",
     re.MULTILINE,
@@ -85,14 +94,15 @@ _DYNAMIC: Final = re.compile(
 def javascript_breaks(change: ChangeSet) -> Iterable[BrokenUse]:
     """Yield the imports of exports and files that the change removes."""
     for file, names in _removed_exports(change):
-        for path in candidates(change, file, names):
-            text = text_of(change, path)
-            yield from _broken_imports(change, path, text, file, names)
+        barrels = _barrels(change, file, names)
+        for path in candidates(change, [file.path, *barrels], names):
+            yield from _broken_imports(change, path, file, names, barrels)
+            yield from _broken_default_imports(change, path, file, names)
     yield from _loads_of_removed_files(change)
 
 
 def exports_of(text: str) -> dict[str, int]:
-    """The names that a module exports, each with its line; a default export is left out."""
+    """The names that a module exports, each with its line; default exports are read apart."""
     blank = blank_javascript(text)
     found = {each[1]: line_at(blank, each.start(1)) for each in _EXPORT.finditer(blank)}
     for each in _EXPORT_LIST.finditer(blank):
@@ -112,8 +122,11 @@ def _removed_exports(change: ChangeSet) -> Iterator[tuple[ChangedFile, dict[str,
         before, after = exports_of(file.before), exports_of(file.after)
         lost = [name for name in before if name not in after and not _may_export(file.after, name)][:left]
         left -= len(lost)
-        if lost:
-            yield file, {name: rename_or_keep(file, name, before, after) for name in lost}
+        names = {name: rename_or_keep(file, name, before, after) for name in lost}
+        if _DEFAULT.search(blank_javascript(file.before)) and not _DEFAULT.search(file.after):
+            names["default"] = KEEP
+        if names:
+            yield file, names
 
 
 def _may_export(text: str, name: str) -> bool:
@@ -169,11 +182,34 @@ def lost_bindings(change: ChangeSet) -> Iterator[BrokenUse]:
                 yield BrokenUse(file.path, line_at(file.after, used[0].start()), fact, KEEP)
 
 
-def candidates(change: ChangeSet, file: ChangedFile, names: Mapping[str, str]) -> list[str]:
-    """The files that contain a name and the last part of the path that they would import."""
-    near, far = _loaders(change, [file.old_path])
-    found = (near | far) & set(change.tree.containing(sorted(names), _PATTERNS))
-    return [path for path in sorted(found - {file.path}) if not _is_data(path)][:MAX_CANDIDATES]
+def candidates(change: ChangeSet, loaded: list[str], names: Mapping[str, str]) -> list[str]:
+    """The files that contain a name and the last part of a path that they would import."""
+    near, far = _loaders(change, loaded)
+    found = near | far
+    if "default" not in names:  # which its users do not name
+        found &= set(change.tree.containing(sorted(names), _PATTERNS))
+    return [path for path in sorted(found - {loaded[0]}) if not _is_data(path)][:MAX_CANDIDATES]
+
+
+def _barrels(change: ChangeSet, file: ChangedFile, names: Mapping[str, str]) -> dict[str, set[str]]:
+    """The files that re-export all of a file, directly or through each other, with the lost names that nothing else gives them."""
+    found: dict[str, set[str]] = {}
+    pending = [file.path]
+    for source in pending:
+        near, far = _loaders(change, [source])
+        for path in [each for each in (*sorted(near), *sorted(far)) if not _is_data(each)][:MAX_CANDIDATES]:
+            text = text_of(change, path)
+            if "export" not in text or path in found or path == file.path or len(pending) > _MAX_BARRELS:
+                continue
+            targets = [resolve(change.tree.paths, path, each[2]) for each in _EXPORT_ALL.finditer(text)]
+            if source not in targets:
+                continue
+            others = [text, *(text_of(change, each) for each in targets if each and each not in {source, file.path})]
+            given = {name for each in others for name in exports_of(each)}
+            hides_more = any(_EXPORT_ALL.search(each) for each in others[1:])
+            found[path] = set() if hides_more else set(names) - given - {"default"}
+            pending.append(path)
+    return {path: lost for path, lost in found.items() if lost}
 
 
 def _loaders(change: ChangeSet, loaded: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -191,18 +227,28 @@ def _is_index(stem: str) -> bool:
 
 
 def _broken_imports(
-    change: ChangeSet, path: str, text: str, file: ChangedFile, names: Mapping[str, str]
+    change: ChangeSet, path: str, file: ChangedFile, names: Mapping[str, str], barrels: Mapping[str, set[str]]
 ) -> Iterator[BrokenUse]:
+    text = text_of(change, path)
     blank = blank_javascript(text)
     for each in islice(_IMPORT.finditer(text), _MAX_IMPORTS):
-        if not _is_code(blank, each) or resolve(change.tree.paths, path, each[3]) != file.path:
-            continue
-        start = each.start(1)
-        for entry in _LISTED.finditer(blank, start, each.end(1)):
-            name = entry[1]
-            if name in names:
-                fact = f"`{name}` is no longer exported by {file.path}"
-                yield BrokenUse(path, line_at(text, entry.start(1)), fact, names[name])
+        target = resolve(change.tree.paths, path, each[3]) if _is_code(blank, each) else None
+        lost = set(names) if target == file.path else barrels.get(target or "", set())
+        for entry in _LISTED.finditer(blank, each.start(1), each.end(1)) if lost else ():
+            if entry[1] in lost:
+                fact = f"`{entry[1]}` is no longer exported by {file.path}"
+                yield BrokenUse(path, line_at(text, entry.start(1)), fact, names[entry[1]])
+
+
+def _broken_default_imports(
+    change: ChangeSet, path: str, file: ChangedFile, names: Mapping[str, str]
+) -> Iterator[BrokenUse]:
+    text = text_of(change, path) if "default" in names else ""
+    blank = blank_javascript(text)
+    for each in islice(_DEFAULT_IMPORT.finditer(text), _MAX_IMPORTS):
+        if _is_code(blank, each) and resolve(change.tree.paths, path, each[2]) == file.path:
+            fact = f"`default` is no longer exported by {file.path}"
+            yield BrokenUse(path, line_at(text, each.start(2)), fact, names["default"])
 
 
 def _loads_of_removed_files(change: ChangeSet) -> Iterator[BrokenUse]:

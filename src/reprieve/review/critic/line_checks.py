@@ -27,15 +27,18 @@ _MOST_IN_FILE: Final = 50
 
 SECRET: Final = CriticRule(
     id="secret",
+    depends_on_place=True,
     severity=Severity.HIGH,
-    finds="keys, tokens, passwords and private keys in added lines",
+    finds="keys and tokens in the format of a vendor, private keys, and random-looking values behind a name such as `password` or in a URL; made-up values, "
+    "and passwords in tests, documents and samples are left out",
     advice="This {kind} can be read by every reader of the repository, now and in its history. "
     "Revoke it, and read its successor from the environment or a secret store.",
 )
 CONFLICT_MARKER: Final = CriticRule(
     id="conflict-marker",
+    depends_on_place=True,
     severity=Severity.HIGH,
-    finds="markers of a merge conflict that was not resolved",
+    finds="`<<<<<<<` or `>>>>>>>` at the start of a line, in files that do not parse or are not parsed",
     advice="A merge conflict was committed. Choose one side and remove the markers.",
 )
 DEBUG_LEFTOVER: Final = CriticRule(
@@ -45,7 +48,8 @@ DEBUG_LEFTOVER: Final = CriticRule(
         ".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte", ".rb", ".rs", ".php",
         ".java", ".kt", ".go",
     ),
-    finds="breakpoints, and prints of values that look left from debugging, outside of tests and programs for people",
+    finds="breakpoints; outside of tests, scripts and programs for people also prints: `console.log` of values in files that had none, `dbg!`, `var_dump`, "
+    '`print` of `f"{x=}"` or of texts such as `DEBUG` and `here`, `fmt.Println` and `%+v` of values in packages of Go',
     advice="`{statement}` looks like a leftover of debugging: {effect}. Remove it.",
 )  # fmt: skip
 BIDI_CONTROL: Final = CriticRule(
@@ -59,7 +63,7 @@ BIDI_CONTROL: Final = CriticRule(
 INVISIBLE_CHARACTER: Final = CriticRule(
     id="invisible-character",
     severity=Severity.MEDIUM,
-    finds="zero-width characters inside words of code",
+    finds="zero-width characters between letters of code, YAML and TOML",
     advice="The invisible character {character} stands inside a word: two names that look equal are "
     "different. Remove it.",
 )
@@ -127,7 +131,7 @@ _PLACEHOLDER: Final = re.compile(
     r"|foo_|insecure|not_?a?_?real"
     r"|todo|fixme|default|password|passwd|secret|s3cr3t|p4ssw|passw0rd|hunter2|letmein|qwerty|deadbeef"
     r"|cafebabe|demo|lorem|localhost|my-|my_"
-    r"|0123|1234|2345|abcd|4321|[<>{}$%]|\*\*|\.\.\.",
+    r"|0123|1234|2345|abcd|4321|[<>{}]|^\$|\$[({A-Z_]|%[({A-Z]|^%|%$|\*\*|\.\.\.",
     re.IGNORECASE,
 )
 _VENDOR_PLACEHOLDER: Final = re.compile(
@@ -143,8 +147,11 @@ _OTHER_NAME: Final = re.compile(
     r"|header",
     re.IGNORECASE,
 )
+_PATTERN_AFTER: Final = re.compile(r"\\?[\[({]\S{0,80}[\])}][{*+?]|\\[wdsSWD]")
+"""The rest of a regular expression, which describes keys and is none."""
 _PUBLISHED: Final = re.compile(r"devstoreaccount|minioadmin|guest:guest|localstack|azurite", re.IGNORECASE)
 """Services for tests whose credentials their makers have published."""
+_SETTINGS: Final = frozenset({".yml", ".yaml", ".toml", ".ini", ".cfg", ".env"})
 _REPEATED: Final = re.compile(r"(.)\1{3}")
 _LOCAL_HOST: Final = re.compile(
     r"@(?:localhost|127\.|0\.0\.0\.0|\[?::1|host\.docker|[\w.-]{0,60}example\b|[a-z_]{1,20}[:/])"
@@ -265,7 +272,7 @@ _VENDOR_VALUE: Final = re.compile(
 
 def _is_secret(file: ChangedFile, secret: _Secret, *, is_sample: bool) -> bool:
     value = secret.value.strip(_AROUND)
-    if file.suffix == ".go" and _STRUCT_TAG.search(secret.before):
+    if (file.suffix == ".go" and _STRUCT_TAG.search(secret.before)) or _PATTERN_AFTER.match(secret.after):
         return False
     if _VENDOR_VALUE.match(value) and not _REPEATED.search(value) and not _VENDOR_PLACEHOLDER.search(value):
         return not is_sample or _entropy(value) >= _ENOUGH_ENTROPY
@@ -423,13 +430,13 @@ _DUMP: Final = re.compile(
     r"(console\.(?:log|dir|table))\([\"'`][\w$.]{1,40}(?: [\w$.]{1,40})?:?[\"'`]\s*,\s*[\w$.\[]{1,80}(.{0,300})"
 )
 """A short label and a value: a print from debugging, also in a file that writes to the console."""
+_ERROR_ALONE: Final = re.compile(r"\s*(?:e|ex|err|error|exception|reason)(?:\.\w+)?\s*\)")
+"""An error that a handler shows."""
 _LITERAL: Final = re.compile(r"[\"'`]([^\"'`]*)[\"'`]")
 _WORDS_OF_MESSAGE: Final = 3
-_DEBUGGER_USE: Final = re.compile(r"\b(?:pdb|ipdb|pudb)\.(?!set_trace\b)\w")
 _PYTHON_DEBUGGER: Final = re.compile(
     r"(?:[^#'\"]{0,80};\s*)?((?:pdb|ipdb|pudb)\.set_trace\(\)|breakpoint\(\))\s*(?:#.*)?$"
 )
-_PYTHON_IMPORT: Final = re.compile(r"((?:import|from) (pdb|ipdb|pudb))(?:$|\s*[#;]| import set_trace)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +461,9 @@ _LEFTOVERS: Final = (
     _Leftover((".php",), re.compile(r"(var_dump|dd)\("), _PRINTS),
     _Leftover((".java", ".kt"), re.compile(r"((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
     _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>)))\("), _PRINTS),
+    _Leftover((".go",), re.compile(r"(fmt\.Printf)\(\"[\w :=>-]{0,30}%[+#]v(?:\\n)?\""), _PRINTS_IN_LIBRARY),
+    _Leftover((".go",), re.compile(r"(println)\("), _PRINTS_IN_LIBRARY),
+    _Leftover((".go",), re.compile(r"(log\.Print(?:f|ln)?)\(\"(?:DEBUG|debug:|XXX|>>>|here)\b"), _PRINTS),
     _Leftover((".go",), re.compile(r"(fmt\.Println)\(\"[\w$. :=-]{1,40}\"\s*,\s*[\w.\[]"), _PRINTS_IN_LIBRARY),
     _Leftover(
         (".py",),
@@ -490,7 +500,10 @@ def find_debug_leftovers(change: ChangeSet) -> Iterator[Finding]:
             number: (match[1], effect)
             for number, line in readable_lines(file)
             for pattern, effect in reversed(patterns)
-            if (match := pattern.match(line.strip())) and line.strip() not in known and not _speaks(pattern, match)
+            if (match := pattern.match(line.strip()))
+            and line.strip() not in known
+            and not _speaks(pattern, match)
+            and "no-console" not in line
         }
         texts = _text_lines(file) if found else frozenset()
         for number, (statement, effect) in found.items():
@@ -508,8 +521,6 @@ def _patterns_for(file: ChangedFile) -> list[tuple[re.Pattern[str], str]]:
         and (prints or each.effect == _STOPS)
         and (each.effect != _PRINTS_IN_LIBRARY or _GO_PROGRAM.search(file.after or "package main") is None)
     ]
-    if file.suffix == ".py" and "pdb" in file.diff and not _uses_debugger(file):
-        patterns.append((_PYTHON_IMPORT, "nothing else of the module is used"))
     if file.suffix in _JAVASCRIPT and prints and file.before is not None:
         patterns.append((_CONSOLE if "console.log" not in file.before else _DUMP, _PRINTS))
     return patterns
@@ -527,15 +538,12 @@ def _is_program(file: ChangedFile) -> bool:
     )
 
 
-def _uses_debugger(file: ChangedFile) -> bool:
-    """Whether a file needs the debugger as a library, as one that defines a debugger of its own."""
-    return file.after is None or _DEBUGGER_USE.search(file.after) is not None
-
-
 def _speaks(pattern: re.Pattern[str], match: re.Match[str]) -> bool:
     """Whether a line for the console says a sentence: it is a message, and no leftover."""
     if pattern is not _CONSOLE:
         return False
+    if _ERROR_ALONE.match(match[2]):
+        return True
     words = max((len(text.split()) for text in _LITERAL.findall(match[2])), default=0)
     return words >= _WORDS_OF_MESSAGE or "process." in match[2]
 
@@ -585,7 +593,7 @@ def find_invisible_characters(change: ChangeSet) -> Iterator[Finding]:
 
 
 def _invisible_in(file: ChangedFile, number: int, line: str) -> Iterable[Finding]:
-    is_code = file.suffix in _CODE
+    is_code = file.suffix in _CODE | _SETTINGS
     rule, found = BIDI_CONTROL, _DIRECTION.search(line) or (_DIRECTION_MARK.search(line) if is_code else None)
     if found is not None and not is_code and _RIGHT_TO_LEFT.search(line):
         return

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from reprieve.review.critic import (
     changed_tests,
+    dependencies,
     failure_handling,
     file_checks,
     line_checks,
+    migrations,
     names,
-    project_files,
+    permissions,
     ruff,
+    workflows,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +29,10 @@ CHECKS: Final[tuple[CriticCheck, ...]] = (
     *failure_handling.CHECKS,
     *names.CHECKS,
     *changed_tests.CHECKS,
-    *project_files.CHECKS,
+    *dependencies.CHECKS,
+    *workflows.CHECKS,
+    *permissions.CHECKS,
+    *migrations.CHECKS,
 )
 
 RULES: Final[Mapping[str, CriticRule]] = {rule.id: rule for check in CHECKS for rule in check.rules}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from reprieve.review.critic.comparison import only_new
+from reprieve.review.critic.comparison import only_new, practised
 from reprieve.review.critic.findings import Severity
 from reprieve.review.critic.rules import CriticCheck, CriticRule, NotCheckedError
 
@@ -35,13 +35,36 @@ _MAX_ANSWER_BYTES: Final = 32 << 20
 _MAX_PROCESSES: Final = 4
 _MAX_LINE: Final = 1_000
 """Characters of a line that are looked at."""
+_FILES_OF_HABIT: Final = 4
+_CALL_LINES: Final = 12
 _HIGH, _MEDIUM, _LOW = Severity.HIGH, Severity.MEDIUM, Severity.LOW
+
+
+_ANYWHERE: Final = frozenset(
+    ["F811", "F821", "F822", "ASYNC210", "ASYNC212", "ASYNC220", "ASYNC221", "ASYNC222", "ASYNC251"]
+)
+"""Reported on lines that the change did not touch too: a removed import or a new `async` makes them wrong."""
+
+_PRACTICES: Final = frozenset({
+    "naive-utc-time", "cache-on-method", "unclosed-file", "code-execution", "unsafe-deserialization", "sql-injection",
+    "shell-injection", "insecure-temporary-file",
+})  # fmt: skip
+"""Rules about what projects do on purpose too; severe cases are reported in any file."""
 
 
 def _rules(codes: str, name: str, severity: Severity, finds: str, advice: str) -> tuple[CriticRule, ...]:
     """One rule for each code; all of them have the same id and the same advice."""
     return tuple(
-        CriticRule(id=name, code=code, severity=severity, suffixes=SUFFIXES, finds=finds, advice=advice)
+        CriticRule(
+            id=name,
+            code=code,
+            severity=severity,
+            suffixes=SUFFIXES,
+            finds=finds,
+            advice=advice,
+            is_practice=name in _PRACTICES,
+            depends_on_place=code in _ANYWHERE,
+        )
         for code in codes.split()
     )
 
@@ -89,11 +112,6 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "correct the index.",
     ),
     *_rules(
-        "PLE0237", "attribute-not-in-slots", _HIGH, "an attribute that the `__slots__` of a class without bases does not list",
-        "The class has `__slots__` without this attribute, so the assignment raises AttributeError: "
-        "add it to `__slots__`.",
-    ),
-    *_rules(
         "PLE0604 PLE0605 F822", "wrong-export-list", _MEDIUM,
         "an `__all__` that lists names which do not exist",
         "`__all__` lists something that the module does not define, so a star import raises: correct "
@@ -107,11 +125,6 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "RUF008 B006 B039", "mutable-default", _MEDIUM, "a default value that is a list, a dict or a set",
         "The default is created once and shared by all calls, so changes leak from one call to the next: "
         "use None and create the value inside.",
-    ),
-    *_rules(
-        "G101", "reserved-log-field", _HIGH, "a key in `extra=` that a log record uses itself",
-        "logging raises KeyError for this key of `extra`, because log records have it already: "
-        "rename the key.",
     ),
     *_rules(
         "F901 B016 PLE0704", "wrong-raise", _MEDIUM, "a `raise` without an exception to raise",
@@ -157,7 +170,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "`math.isnan`.",
     ),
     *_rules(
-        "PLR0124", "self-comparison", _MEDIUM, "a value that is compared with itself",
+        "PLR0124", "self-comparison", _MEDIUM, "a name that is compared with itself",
         "Both sides are the same, so the result never changes: compare with the value that was meant.",
     ),
     *_rules(
@@ -240,7 +253,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "The positional argument after the text is the count, not the flags: write `flags=`.",
     ),
     *_rules(
-        "PLE1310", "strip-of-words", _MEDIUM, "`strip` with a word in place of a set of characters",
+        "PLE1310", "strip-of-words", _MEDIUM, "`strip`, `lstrip` or `rstrip` with a word in place of a set of characters",
         "`strip` removes any of these characters, not the word: use `removeprefix` or `removesuffix`.",
     ),
     *_rules(
@@ -248,7 +261,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "`os.getenv` raises TypeError unless the name is a text: correct the first argument.",
     ),
     *_rules(
-        "PLW1508", "environment-default-type", _LOW, "a default of `os.getenv` that is no text",
+        "PLW1508", "environment-default-type", _LOW, "True or False as the default of `os.getenv`",
         "The variable is a text where it is set, so `0` and `false` are true: use a text as the default "
         "and convert the result.",
     ),
@@ -264,12 +277,12 @@ RULES: Final[tuple[CriticRule, ...]] = (
     ),
     *_rules(
         "ASYNC210 ASYNC212 ASYNC220 ASYNC221 ASYNC222 ASYNC230 ASYNC251", "blocking-call-in-async", _MEDIUM,
-        "a call in an async function that blocks the event loop",
+        "`time.sleep`, requests, urllib, subprocess, `os.system` and `open` in an async function",
         "This call blocks the event loop and with it every other task: use the asynchronous variant "
         "or `asyncio.to_thread`.",
     ),
     *_rules(
-        "ASYNC105", "call-not-awaited", _HIGH, "a coroutine that is not awaited",
+        "ASYNC105", "call-not-awaited", _HIGH, "a coroutine of asyncio, trio, the same file or the same class that is not awaited, and a call that loses its `await`",
         "Without `await` this call does nothing: await it.",
     ),
     *_rules(
@@ -294,14 +307,9 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "The mode is a decimal number, which sets other permissions than it seems to: write `0o` "
         "before it.",
     ),
-    *_rules(
-        "INT001", "formatted-translation", _MEDIUM, "an f-string that is looked up as a translation",
-        "The text is formatted before it is looked up, so no translation is found: translate first "
-        "and format the result.",
-    ),
     # Security.
     *_rules(
-        "S608 S610 S611", "sql-injection", _MEDIUM, "SQL text that is built from values",
+        "S608 S610 S611", "sql-injection", _MEDIUM, "SQL text that is built from values; names of tables, columns and constants left out",
         "A value that becomes part of the SQL text can change the statement: pass values as parameters, "
         "and check names against a fixed list.",
     ),
@@ -329,7 +337,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         'Members of an archive can have paths outside the folder: pass `filter="data"`.',
     ),
     *_rules(
-        "S324 S303", "weak-hash", _MEDIUM, "MD5 or SHA-1 beside passwords, tokens and signatures",
+        "S324 S303", "weak-hash", _MEDIUM, "MD5 or SHA-1 within three lines of a password, secret, token, salt or signature, or as the digest of something that signs",
         "MD5 and SHA-1 do not protect against forgery: use SHA-256, or a password hash for passwords; "
         "say `usedforsecurity=False` where it does not matter.",
     ),
@@ -342,7 +350,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "This version of SSL or TLS is broken: use `ssl.create_default_context()`.",
     ),
     *_rules(
-        "S507", "host-key-not-verified", _MEDIUM, "an SSH client that accepts any host key",
+        "S507", "host-key-not-verified", _MEDIUM, "a client of paramiko that accepts any host key",
         "The client accepts any host key, so another machine can pose as the server: load the known "
         "host keys.",
     ),
@@ -360,7 +368,7 @@ RULES: Final[tuple[CriticRule, ...]] = (
         "`tempfile.mkstemp`.",
     ),
     *_rules(
-        "S103", "world-writable-file", _MEDIUM, "a file that every user may write",
+        "S103", "world-writable-file", _MEDIUM, "`chmod` with a mode that lets every user write",
         "Every user of the machine may write this file: leave out the write permission of others.",
     ),
     # Smells.
@@ -392,11 +400,6 @@ RULES: Final[tuple[CriticRule, ...]] = (
 
 _BY_CODE: Final[Mapping[str, CriticRule]] = {rule.code: rule for rule in RULES}
 
-_ANYWHERE: Final = frozenset(
-    ["F811", "F821", "F822", "ASYNC210", "ASYNC212", "ASYNC220", "ASYNC221", "ASYNC222", "ASYNC251"]
-)
-"""Reported on lines that the change did not touch too: a removed import or a new `async` makes them wrong."""
-
 _BY_NAME: Final = frozenset({"F821", "F822"})
 """A name that was undefined before is no fault of the change, however often the change uses it."""
 
@@ -406,7 +409,7 @@ _OFF_IN_TESTS: Final = frozenset({
     "insecure-temporary-file", "naive-utc-time", "shell-injection", "sql-injection", "unclosed-file",
     "unsafe-archive-extraction", "unsafe-deserialization", "unsafe-yaml", "unused-expression",
     "unused-import", "unused-variable", "weak-encryption", "weak-hash", "weak-tls",
-    "world-writable-file", "wrong-special-method", "self-comparison",
+    "world-writable-file", "wrong-special-method", "self-comparison", "mutable-default",
 })  # fmt: skip
 """Tests do these on purpose, or no harm comes from them."""
 
@@ -448,6 +451,16 @@ class _Problem:
         return _line(self.lines, self.row)[:_MAX_LINE]
 
     @property
+    def last_row(self) -> int:
+        """The last line of the call that the finding begins, or of the finding itself."""
+        depth = 0
+        for row in range(self.row, self.row + _CALL_LINES):
+            depth += _line(self.lines, row).count("(") - _line(self.lines, row).count(")")
+            if depth <= 0:
+                return max(row, self.end_row)
+        return self.end_row
+
+    @property
     def name(self) -> str:
         """The first name that ruff's message quotes."""
         found = re.search(r"`([^`]{1,80})`", self.message)
@@ -468,14 +481,20 @@ def check_with_ruff(change: ChangeSet) -> Iterator[Finding]:
     if program is None:
         raise NotCheckedError("ruff is not installed (`pip install ruff`): its rules were not checked")
     failed: list[str] = []
+    version = _target_version(change)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_MAX_PROCESSES) as pool:
-        for file, answer in zip(files, pool.map(partial(_findings_of, program, folder), files), strict=True):
+        for file, answer in zip(files, pool.map(partial(_findings_of, program, folder, version), files), strict=True):
             if isinstance(answer, _RuffError):
                 failed.append(f"{file.path}: {answer}")
             else:
-                yield from answer
+                yield from (each for each in answer if each.rule != "naive-utc-time" or not _uses_naive_times(change))
     if failed:
         raise NotCheckedError(f"ruff did not check {'; '.join(failed)}")
+
+
+def _uses_naive_times(change: ChangeSet) -> bool:
+    """Whether the project keeps times without a zone, and compares them with one another."""
+    return len(change.base.containing(("utcnow", "utcfromtimestamp"), ("*.py",))) >= _FILES_OF_HABIT
 
 
 @cache
@@ -498,9 +517,18 @@ def _is_checked(file: ChangedFile) -> bool:
     )
 
 
-def _findings_of(program: str, folder: str, file: ChangedFile) -> list[Finding] | _RuffError:
+def _target_version(change: ChangeSet) -> str:
+    """The Python that ruff judges by: from 3.14 on, an annotation may use a name that is defined later."""
+    settings = (change.tree.read("pyproject.toml") or b"").decode("utf-8", "replace")
+    return "py314" if _LAZY_ANNOTATIONS.search(settings) else "py313"
+
+
+_LAZY_ANNOTATIONS: Final = re.compile(r"^requires-python\s*=\s*[\"'][^\"']*>=\s*3\.(?:1[4-9]|[2-9]\d)", re.MULTILINE)
+
+
+def _findings_of(program: str, folder: str, version: str, file: ChangedFile) -> list[Finding] | _RuffError:
     try:
-        return list(_new_findings(partial(_run, program, folder, _neutral_name(file)), file))
+        return list(_new_findings(partial(_run, program, folder, version, _neutral_name(file)), file))
     except _RuffError as error:
         return error
 
@@ -520,7 +548,13 @@ def _new_findings(run: Callable[[str], list[_Problem] | None], file: ChangedFile
         found, key=lambda each: each.key, is_touched=reportable.__contains__, before=[each.key for each in before or []]
     )
     known = {each.key for each in before or []}
+    habits = practised(
+        (each for each in found if _BY_CODE[each.code].is_practice and _judge(each, file)),
+        kind=lambda each: _BY_CODE[each.code].id, is_touched=lambda each: each in reportable,
+    )  # fmt: skip
     for each in new:
+        if _BY_CODE[each.code].id in habits and judged[each] is not _HIGH:
+            continue
         is_old_name = each.code in _BY_NAME and each.key in known
         if (severity := judged[each]) and not is_old_name:
             row = _added_row(each, file) or each.row
@@ -528,13 +562,14 @@ def _new_findings(run: Callable[[str], list[_Problem] | None], file: ChangedFile
 
 
 def _added_row(problem: _Problem, file: ChangedFile) -> int | None:
-    """The added line of a problem: of a query the first one with a value in it, of other problems their first line."""
-    if problem.code != "S608":
+    """The added line of a problem: of a text or call that others can get into, the first one with a value in it."""
+    if not problem.code.startswith(_CALLS_OF_VALUES):
         return problem.row if problem.row in file.added else None
-    rows = [row for row in range(problem.row, problem.end_row + 1) if row in file.added]
+    rows = [row for row in range(problem.row, problem.last_row + 1) if row in file.added]
     return next((row for row in rows if _VALUE_IN_QUERY.search(file.added[row])), rows[0] if rows else None)
 
 
+_CALLS_OF_VALUES: Final = ("S608", "S602", "S605")
 _VALUE_IN_QUERY: Final = re.compile(r"\{[^}]|%\s*[(\w]|\+|\.format\(")
 
 # Running
@@ -545,13 +580,13 @@ def _neutral_name(file: ChangedFile) -> str:
     return "__init__.py" if file.name == "__init__.py" else f"changed{file.suffix}"
 
 
-def _run(program: str, folder: str, name: str, text: str) -> list[_Problem] | None:
+def _run(program: str, folder: str, version: str, name: str, text: str) -> list[_Problem] | None:
     """What ruff finds in a text; None where the text is not valid Python."""
     if len(text) > MAX_CHARACTERS:
         raise _RuffError("it is larger than 1 MB")
     command = [
         program, "check", "--isolated", "--no-cache", "--ignore-noqa", "--quiet", "--output-format", "json",
-        "--stdin-filename", name, "--target-version", "py313", "--select", ",".join(_BY_CODE), "-",
+        "--stdin-filename", name, "--target-version", version, "--select", ",".join(_BY_CODE), "-",
     ]  # fmt: skip
     try:
         done = subprocess.run(  # noqa: S603 - a program of our own environment
@@ -672,6 +707,30 @@ def _unused_expression(problem: _Problem, file: ChangedFile) -> Severity | None:
 _WORD: Final = re.compile(r"""\(?\s*["'][\w./:@-]+["']\s*\)?$""")
 
 
+_OPENS: Final = re.compile(r"\s*(?:(?:async\s+)?(def)\s+(\w+)\(|(for|while|async for)\b|(class)\b)")
+
+
+def _loop_capture(problem: _Problem, file: ChangedFile) -> Severity | None:
+    # a function that the loop only calls, and never passes on, runs before the variable changes
+    _ = file
+    name = ""
+    indent = len(problem.line) - len(problem.line.lstrip())
+    for line in () if "lambda" in problem.line else reversed(problem.lines[: problem.row - 1]):
+        depth = len(line) - len(line.lstrip())
+        if not line.strip() or depth >= indent:
+            continue
+        indent = depth
+        opens = _OPENS.match(line)
+        if opens and opens[3] and name:
+            uses = re.findall(rf"(?<!def )\b{name}\b(\(?)", "\n".join(problem.lines))
+            return None if uses and all(uses) else _MEDIUM
+        if opens and (opens[1] or opens[4]):
+            if name:
+                break
+            name = opens[2] or ""
+    return _MEDIUM
+
+
 def _missing_comma(problem: _Problem, file: ChangedFile) -> Severity | None:
     # sentences and regular expressions are split on purpose; words are not
     _ = file
@@ -729,7 +788,7 @@ def _shell(problem: _Problem, file: ChangedFile) -> Severity | None:
     _ = file
     if "seems safe" in problem.message:
         return None
-    call = " ".join(problem.lines[problem.row - 1 : problem.row + 1])
+    call = " ".join(problem.lines[problem.row - 1 : problem.last_row])
     return _HIGH if re.search(r"""\bf["']|\.format\(|["']\s*[%+]|[+]\s*["']""", call) else _MEDIUM
 
 
@@ -793,7 +852,7 @@ _NO_QUERY: Final = re.compile(
 
 
 def _sql(problem: _Problem, file: ChangedFile) -> Severity | None:
-    """Judge a query by what is put into it: values are worse than names of tables, constants are no fault."""
+    """Judge a query by what is put into it: names of tables, columns and constants are no fault."""
     _ = file
     text = problem.text[:_MAX_QUERY]
     before = problem.line[: problem.column - 1]
@@ -834,7 +893,7 @@ def _interpolation_severity(before: str, value: str) -> Severity | None:
         return None
     if _BEFORE_VALUE.search(before[-_NEAR:].rstrip()):
         return _HIGH
-    return _LOW if _SCHEMA_NAME.search(value.strip()) else _MEDIUM
+    return None if _SCHEMA_NAME.search(value.strip()) else _MEDIUM
 
 
 _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]] = {
@@ -850,11 +909,15 @@ _JUDGES: Final[Mapping[str, Callable[[_Problem, ChangedFile], Severity | None]]]
     "PLW1508": _environment_default,
     "SIM115": _unclosed_file,
     "B018": _unused_expression,
+    "B023": _loop_capture,
+    "B030": _only(r"except\s*\(?\s*[\"'\d]|except\b.*\b(?:or|and)\b", _MEDIUM),
     "B034": _only(r"\bre\.[A-Z]+\b", _MEDIUM, besides=r",\s*\d+\s*,|(?:count|flags)="),
     "F811": _redefinition,
     "F821": _undefined_name,
     "ISC004": _missing_comma,
     "S103": _permission,
+    "S503": _only(r"SSLv[23]\b|SSLv[23]_|TLSv1(?:_1)?\b", _MEDIUM, besides=r"SSLv23"),
+    "S502": _only(r"SSLv[23]\b|SSLv[23]_|TLSv1(?:_1)?\b", _MEDIUM, besides=r"SSLv23"),
     "S301": _pickle,
     "S324": _weak_hash,
     "S602": _shell,

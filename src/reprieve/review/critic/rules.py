@@ -28,6 +28,11 @@ class CriticRule:
     code: str = ""
     """The code of the linter that finds it, as people know it from `noqa` comments."""
 
+    is_practice: bool = False
+    """Whether projects do this on purpose too: not reported where other lines of the file do it already."""
+    depends_on_place: bool = False
+    """Whether a line can be right in one place and wrong in another: lines that only moved are reported too."""
+
     def reads(self, suffix: str) -> bool:
         """Whether it reads files with this suffix."""
         return not self.suffixes or suffix in self.suffixes

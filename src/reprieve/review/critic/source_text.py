@@ -1,4 +1,4 @@
-"""Blanks comments and strings of source code, so that names in them are not taken for code."""
+"""Recognizes comments, and blanks comments and strings, so that names in them are not taken for code."""
 
 from __future__ import annotations
 
@@ -22,6 +22,24 @@ _REGEX: Final = (
 _JAVASCRIPT: Final = re.compile(rf"{_COMMENTS}|{_STRING}|{_SINGLE}|{_TEMPLATE}|{_REGEX}")
 _GO: Final = re.compile(rf"{_COMMENTS}|{_STRING}|{_SINGLE}|`[^`]*`?")
 _NOT_NEWLINE: Final = re.compile(r"[^\n]")
+
+
+_BRACES: Final = frozenset({
+    ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".java", ".kt", ".kts", ".rs", ".cs", ".c", ".h", ".cc", ".cpp",
+    ".hpp", ".swift", ".scala", ".dart", ".groovy", ".php", ".css", ".scss", ".less", ".vue", ".svelte", ".proto",
+})  # fmt: skip
+_SIGNS: Final = {
+    **dict.fromkeys(_BRACES, ("//", "/*", "*", "<!--")),
+    **dict.fromkeys((".sql", ".lua", ".hs"), ("--", "/*", "*")),
+    **dict.fromkeys((".ini", ".cfg", ".conf", ".service"), ("#", ";")),
+    **dict.fromkeys((".html", ".htm", ".xml", ".svg", ".md"), ("<!--",)),
+}
+_OTHER_SIGNS: Final = ("#", "//")
+
+
+def is_comment(line: str, suffix: str) -> bool:
+    """Whether a line of a file with this suffix begins with a comment."""
+    return line.lstrip().startswith(_SIGNS.get(suffix, _OTHER_SIGNS))
 
 
 def blank_javascript(text: str) -> str:
