@@ -771,6 +771,7 @@ def test_a_retry_whose_success_is_tested_after_the_attempt_needs_a_pause():
         ("lost-task", "self._loop.create_task(self.close())"),
         ("strip-of-words", "version = version.lstrip('ngx-')"),
         ("strip-of-words", "name = name.rstrip('.json')"),
+        ("strip-of-words", "url = url.rstrip('/').rstrip('.git')"),
     ],
 )
 def test_small_faults_that_ruff_leaves_out_are_found(rule, code):

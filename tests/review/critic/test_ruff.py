@@ -345,9 +345,23 @@ def test_a_call_that_becomes_a_shell_command_is_reported_at_its_new_line():
     assert [(each.rule, each.line) for each in found_in(after, before=before)] == [("shell-injection", 6)]
 
 
-@pytest.mark.parametrize(("version", "found"), [("3.14", []), ("3.12", ["undefined-name"])])
+@pytest.mark.parametrize(
+    ("version", "found"),
+    [
+        (">=3.14", []),
+        ("==3.14.*", []),
+        ("~=3.14", []),
+        (">=3.12", ["undefined-name"]),
+        (">=3.12,<3.14", ["undefined-name"]),
+    ],
+)
 def test_an_annotation_may_use_a_later_name_from_python_3_14_on(version, found):
     code = "class Shop:\n    def copy(self) -> Shop:\n        return self\n"
-    settings = {"pyproject.toml": f'[project]\nrequires-python = ">={version}"\n'}
+    settings = {"pyproject.toml": f'[project]\nrequires-python = "{version}"\n'}
     change = change_between(settings, {**settings, "src/shop.py": code})
     assert [each.rule for each in check_change(change, checks=ruff.CHECKS).findings] == found
+
+
+def test_a_file_with_the_syntax_of_a_newer_python_is_checked_all_the_same():
+    code = "def f(text):\n    try:\n        return int(text)\n    except TypeError, ValueError:\n        return eval(text)\n"
+    assert rules_in(code) == ["code-execution"]

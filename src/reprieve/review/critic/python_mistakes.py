@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EXCEPTION_NAME: Final = re.compile(r"[A-Z]\w*(?:Error|Exception)")
+_SUFFIX: Final = re.compile(r"\.[a-z]{2,}")
 _WORD: Final = re.compile(r"[a-z]{3}|[A-Z]{3}|^\W*\w+[-_.:/]\W*$")
 
 
@@ -145,7 +146,7 @@ def _stripped_words(module: Module) -> Iterator[Problem]:
             and isinstance(argument, ast.Constant)
         ):
             text = argument.value
-            if isinstance(text, str) and _WORD.search(text) and list(text) != sorted(text):
+            if isinstance(text, str) and _WORD.search(text) and (_SUFFIX.fullmatch(text) or list(text) != sorted(text)):
                 yield problem("strip-of-words", call)
 
 

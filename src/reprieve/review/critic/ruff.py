@@ -520,15 +520,18 @@ def _is_checked(file: ChangedFile) -> bool:
 def _target_version(change: ChangeSet) -> str:
     """The Python that ruff judges by: from 3.14 on, an annotation may use a name that is defined later."""
     settings = (change.tree.read("pyproject.toml") or b"").decode("utf-8", "replace")
-    return "py314" if _LAZY_ANNOTATIONS.search(settings) else "py313"
+    return _NEWEST if _LAZY_ANNOTATIONS.search(settings) else "py313"
 
 
-_LAZY_ANNOTATIONS: Final = re.compile(r"^requires-python\s*=\s*[\"'][^\"']*>=\s*3\.(?:1[4-9]|[2-9]\d)", re.MULTILINE)
+_NEWEST: Final = "py314"
+_LAZY_ANNOTATIONS: Final = re.compile(
+    r"^requires-python\s*=\s*[\"'][^\"']*(?:[>=~]=|>)\s*3\.(?:1[4-9]|[2-9]\d)", re.MULTILINE
+)
 
 
 def _findings_of(program: str, folder: str, version: str, file: ChangedFile) -> list[Finding] | _RuffError:
     try:
-        return list(_new_findings(partial(_run, program, folder, version, _neutral_name(file)), file))
+        return list(_new_findings(partial(_run_with_fallback, program, folder, version, _neutral_name(file)), file))
     except _RuffError as error:
         return error
 
@@ -578,6 +581,12 @@ _VALUE_IN_QUERY: Final = re.compile(r"\{[^}]|%\s*[(\w]|\+|\.format\(")
 def _neutral_name(file: ChangedFile) -> str:
     """The name that ruff sees. Names of the repository could be options or pick a configuration."""
     return "__init__.py" if file.name == "__init__.py" else f"changed{file.suffix}"
+
+
+def _run_with_fallback(program: str, folder: str, version: str, name: str, text: str) -> list[_Problem] | None:
+    """What ruff finds. A text that is not valid in this version of Python is read as the newest one."""
+    found = _run(program, folder, version, name, text)
+    return _run(program, folder, _NEWEST, name, text) if found is None and version != _NEWEST else found
 
 
 def _run(program: str, folder: str, version: str, name: str, text: str) -> list[_Problem] | None:
