@@ -33,6 +33,7 @@ BENCHES = {
     "guard": "guarding",
     "analysis": "analyzing",
     "deliveries": "delivering",
+    "streams": "streams",
 }
 
 

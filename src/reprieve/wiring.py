@@ -86,16 +86,30 @@ def consumer(  # noqa: PLR0913 - a table of settings, by keyword
     from reprieve.streams.consumer import Consumer, ConsumerOptions  # noqa: PLC0415 - only for those who consume
 
     options = ConsumerOptions(
-        body=body, concurrency=concurrency, prefetch=max(prefetch, concurrency), lease=lease, timeout=timeout,
-        shutdown_timeout=shutdown_timeout, retention=retention, wait_replicas=wait_replicas, adopt_idle=adopt_idle,
-        breaker=breaker, idempotent=idempotent,
-    )  # fmt: skip
+        body=body,
+        concurrency=concurrency,
+        prefetch=max(prefetch, concurrency),
+        lease=lease,
+        timeout=timeout,
+        shutdown_timeout=shutdown_timeout,
+        retention=retention,
+        wait_replicas=wait_replicas,
+        adopt_idle=adopt_idle,
+        breaker=breaker,
+        idempotent=idempotent,
+    )
 
     def declare(function: Callable[P, R]) -> Consumer[P, R]:
         return Consumer(
-            function, queue, group=group, model=model, profile=profile, service=service, options=options,
+            function,
+            queue,
+            group=group,
+            model=model,
+            profile=profile,
+            service=service,
+            options=options,
             sinks=lambda: _sinks(alerts),
-        )  # fmt: skip
+        )
 
     return declare
 

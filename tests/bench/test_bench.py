@@ -13,7 +13,19 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 
 @pytest.mark.parametrize(
     "bench",
-    ["retry", "classify", "redact", "import", "engine", "growth", "dead_letters", "replay", "guard", "deliveries"],
+    [
+        "retry",
+        "classify",
+        "redact",
+        "import",
+        "engine",
+        "growth",
+        "dead_letters",
+        "replay",
+        "guard",
+        "deliveries",
+        "streams",
+    ],
 )
 def test_a_bench_writes_one_json_object_per_figure(bench, tmp_path):
     command = [sys.executable, str(ROOT / "bench" / "run.py"), "--quick", "--only", bench, "--results", str(tmp_path)]

@@ -23,6 +23,7 @@ FIGURES = {
     "guard": "an answer that fits, the guard alone",
     "analysis": "SQLite, cache hits, 1,000 in a batch",
     "deliveries": "SMTP, SQLite: processor by delivery",
+    "streams": "a message is handled",
 }
 PEERS = (
     "backoff", "tenacity", "stamina", "detect_secrets", "instructor", "dbos", "pgqueuer", "procrastinate",

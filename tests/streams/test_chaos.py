@@ -137,9 +137,10 @@ def judge(chaos):
     assert [message for message, count in dead.items() if count > 1] == []
     wanted = {"permanent": "dead", "spent": "dead", "poison": "dead"}
     wrong = [
-        (message, do) for message, do in chaos.sent.items()
+        (message, do)
+        for message, do in chaos.sent.items()
         if (message in dead) != (wanted.get(do) == "dead") or (wanted.get(do) is None and message not in ended)
-    ]  # fmt: skip
+    ]
     assert wrong == [], f"{len(wrong)} of {len(chaos.sent)}: {wrong[:5]}; {chaos.kills}"
     assert group.call("HLEN", group.keys.state) == 0
     assert len(group.call("XINFO", "CONSUMERS", group.queue, group.name)) <= 6

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 import reprieve
 from reprieve.streams.consumer import Consumer, ConsumerOptions
 from reprieve.streams.dead_letters import decode_dead_letter
+from reprieve.streams.keys import WAITING_CONSUMER
 from support.stream_groups import Group, running
 
 QUICK = reprieve.Policy(max_attempts=4, backoff=reprieve.Backoff(schedule=(0.1, 0.2, 0.1)))
@@ -142,6 +143,35 @@ async def test_a_fatal_failure_is_dead_lettered_pauses_the_group_and_stops_all_i
         await group.until(lambda: len(seen) == 20)
     (letter,) = group.dead_letters()
     assert letter.error_class == "AUTH_DENIED"
+
+
+async def test_a_consumer_that_runs_until_idle_ends_when_its_group_is_paused(group):
+    async def handle(task):
+        raise reprieve.Permanent("key revoked", error_class=reprieve.ErrorClass.AUTH_DENIED)
+
+    group.add(*[{"n": str(n)} for n in range(30)])
+    counts = await group.drain(handle, concurrency=1, prefetch=1)
+    assert counts.dead_lettered == 1
+    assert (await group.status()).lag + group.pending() == 29
+
+
+async def test_many_waiting_messages_cost_an_idle_consumer_next_to_nothing(group):
+    async def handle(task):
+        raise AssertionError("not due")
+
+    group.call("XGROUP", "CREATE", group.queue, group.name, "0", "MKSTREAM")
+    add = "for i = 1, 20000 do redis.call('XADD', KEYS[1], '*', 'n', i) end"
+    group.call("EVAL", add, 1, group.queue)
+    read = group.call("XREADGROUP", "GROUP", group.name, WAITING_CONSUMER, "COUNT", 20000, "STREAMS", group.queue, ">")
+    due = [word for entry in read[0][1] for word in (9e15, entry[0])]
+    for start in range(0, len(due), 4000):
+        group.call("ZADD", group.keys.waiting, *due[start : start + 4000])
+    async with running(group.consumer(handle, lease=3.0), group):
+        await asyncio.sleep(0.5)
+        before = time.process_time()
+        await asyncio.sleep(1.0)
+        assert time.process_time() - before < 0.1
+    assert group.call("ZCARD", group.keys.waiting) == 20000
 
 
 async def test_what_a_profile_parks_is_dead_lettered_with_the_state_it_would_have(group):

@@ -7,9 +7,10 @@ import time
 import pytest
 
 import reprieve
-from reprieve.streams.connection import BlockingRedisConnection, parse_address
+from reprieve.streams.connection import BlockingRedisConnection, RedisConnection, parse_address
 from reprieve.streams.history import MessageHistory, read_history
 from reprieve.streams.keys import CONSUMER_PREFIX, WAITING_CONSUMER
+from reprieve.streams.lost_consumers import report_lost_consumers
 from reprieve.streams.scripts import (
     CLAIM_DUE,
     CLAIM_SUSPECT,
@@ -21,7 +22,7 @@ from reprieve.streams.scripts import (
 )
 from support.stream_groups import LEASE, Group, running
 
-ME, OTHER = f"{CONSUMER_PREFIX}me", f"{CONSUMER_PREFIX}other"
+ME, OTHER = f"{CONSUMER_PREFIX}me", f"{CONSUMER_PREFIX}box:7:other"
 QUICK = reprieve.Policy(max_attempts=4, backoff=reprieve.Backoff(schedule=(0.05,)))
 
 
@@ -36,7 +37,7 @@ class Scripts:
     def read(self, consumer=ME, count=10):
         return self.group.call(
             "XREADGROUP", "GROUP", self.group.name, consumer, "COUNT", count, "STREAMS", self.group.queue, ">"
-        )[0][1]  # fmt: skip
+        )[0][1]
 
     def claim(self, consumer=ME, want=10, fewest=0):
         keys = self.keys
@@ -221,7 +222,10 @@ async def test_fault_6_a_supervisor_that_saw_the_end_says_which_budget_is_charge
     scripts.heartbeat(OTHER, first=1)
     scripts.rescue(OTHER)
     scripts.claim_suspect(OTHER)
-    group.call("HSET", group.keys.lost, OTHER, "out_of_memory")
+    connection = RedisConnection(parse_address(group.server.url))
+    found = await report_lost_consumers(connection, group.keys, host="box", pid=7, cause=reprieve.Cause.OUT_OF_MEMORY)
+    await connection.close()
+    assert found == 1
     third = f"{CONSUMER_PREFIX}third"
     scripts.heartbeat(third, first=1)
     assert (scripts.rescue(third))[:2] == [1, 1]

@@ -148,9 +148,29 @@ async def test_tls_is_spoken_to_a_server_whose_authority_is_named_and_refused_ot
 
 async def test_a_user_with_the_documented_rights_can_run_a_consumer(group):
     group.call(
-        "ACL", "SETUSER", "worker", "on", ">pass", "resetkeys", "~engineering:queue*", "-@all", "+@stream", "+@sortedset",
-        "+@hash", "+@set", "+@string", "+@connection", "+eval", "+evalsha", "+exists", "+del", "+type", "+time", "+info", "+wait",
-    )  # fmt: skip
+        "ACL",
+        "SETUSER",
+        "worker",
+        "on",
+        ">pass",
+        "resetkeys",
+        "~engineering:queue*",
+        "-@all",
+        "+@stream",
+        "+@sortedset",
+        "+@hash",
+        "+@set",
+        "+@string",
+        "+@connection",
+        "+eval",
+        "+evalsha",
+        "+exists",
+        "+del",
+        "+type",
+        "+time",
+        "+info",
+        "+wait",
+    )
     seen = []
 
     async def handle(task):

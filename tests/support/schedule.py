@@ -16,6 +16,8 @@ WAITING = (
     "tests/engine/deliveries/",
     "tests/review/test_end_to_end.py",
     "tests/bench/test_bench.py",
+    "tests/streams/test_chaos.py",
+    "tests/streams/test_crashes.py",
 )
 """Where each test starts processes of its own and waits for them. Tests of these files run one by one."""
 

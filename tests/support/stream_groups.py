@@ -59,9 +59,13 @@ class Group:
         declared = {name: options.pop(name) for name in ("model", "profile", "service") if name in options}
         settings = {"lease": LEASE, "shutdown_timeout": 2.0, **options}
         return Consumer(
-            function, self.queue, group=self.name, options=ConsumerOptions(**settings), sinks=lambda: sinks,
+            function,
+            self.queue,
+            group=self.name,
+            options=ConsumerOptions(**settings),
+            sinks=lambda: sinks,
             **{"service": "langgraph", **declared},
-        )  # fmt: skip
+        )
 
     async def drain(self, function: Any, **options: Any) -> RunCounts:
         """Run a consumer until nothing is left to do."""
@@ -130,9 +134,14 @@ class Worker:
     def __init__(self, group: Group, ledger: Path, *, url: str = "", **options: Any) -> None:
         tests = Path(__file__).parents[1]
         command = [
-            sys.executable, "-m", "support.stream_worker", url or group.server.url, group.queue, str(ledger),
+            sys.executable,
+            "-m",
+            "support.stream_worker",
+            url or group.server.url,
+            group.queue,
+            str(ledger),
             json.dumps(options),
-        ]  # fmt: skip
+        ]
         environment = {**os.environ, "PYTHONPATH": f"{tests}:{tests.parent / 'bench'}"}
         self.process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 

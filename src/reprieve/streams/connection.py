@@ -127,9 +127,19 @@ def is_unavailable(error: BaseException) -> bool:
     """Whether a reply says that this server cannot serve now: loading, failing over, a replica, out of memory."""
     first = str(error).partition(" ")[0]
     return first in {
-        "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "ASK", "NOREPLICAS", "MISCONF", "OOM", "BUSY",
-        "UNBLOCKED", "NOGROUP",
-    }  # fmt: skip
+        "LOADING",
+        "READONLY",
+        "CLUSTERDOWN",
+        "MASTERDOWN",
+        "TRYAGAIN",
+        "ASK",
+        "NOREPLICAS",
+        "MISCONF",
+        "OOM",
+        "BUSY",
+        "UNBLOCKED",
+        "NOGROUP",
+    }
 
 
 class RedisConnection:
@@ -357,9 +367,14 @@ def _sentinel_address(address: RedisAddress, host: str, port: int) -> RedisAddre
 
 def _common(address: RedisAddress, timeout: float) -> dict[str, Any]:
     return {
-        "protocol": 2, "socket_timeout": timeout, "socket_connect_timeout": timeout, "retry_on_timeout": False,
-        "health_check_interval": 0, **address.options, "decode_responses": False,
-    }  # fmt: skip
+        "protocol": 2,
+        "socket_timeout": timeout,
+        "socket_connect_timeout": timeout,
+        "retry_on_timeout": False,
+        "health_check_interval": 0,
+        **address.options,
+        "decode_responses": False,
+    }
 
 
 def _async_connection(address: RedisAddress, host: str, port: int, timeout: float) -> Any:  # noqa: ANN401 - as above

@@ -128,13 +128,19 @@ class Consumer(Generic[P, R]):
             threads=not self.is_async,
             profile=self.profile,
             options=RunOptions(
-                concurrency=options.concurrency, prefetch=options.prefetch, lease=options.lease,
-                timeout=options.timeout, shutdown_timeout=options.shutdown_timeout,
-                trims=options.retention == "acked", wait_replicas=options.wait_replicas,
-                adopt_idle=options.adopt_idle or 0.0, breaker=options.breaker, idempotent=options.idempotent,
+                concurrency=options.concurrency,
+                prefetch=options.prefetch,
+                lease=options.lease,
+                timeout=options.timeout,
+                shutdown_timeout=options.shutdown_timeout,
+                trims=options.retention == "acked",
+                wait_replicas=options.wait_replicas,
+                adopt_idle=options.adopt_idle or 0.0,
+                breaker=options.breaker,
+                idempotent=options.idempotent,
             ),
             sinks=self._sinks(),
-        )  # fmt: skip
+        )
         stop = asyncio.Event() if stop is None else stop
         with _stopped_by_signals(stop) if signals else _nothing():
             await runner.run(stop, until_idle=until_idle)
@@ -161,9 +167,10 @@ def _takes_message(function: Callable[..., Any]) -> bool:
     places = [each for each in parameters if each.kind in _BY_POSITION]
     needed = [each for each in places if each.default is inspect.Parameter.empty]
     others = [
-        each for each in parameters
+        each
+        for each in parameters
         if each.kind is inspect.Parameter.KEYWORD_ONLY and each.default is inspect.Parameter.empty
-    ]  # fmt: skip
+    ]
     if not places or len(needed) > 2 or others:  # noqa: PLR2004 - the content and the message
         raise UsageError(
             f"a handler takes the message's content, and a StreamMessage if it wants one: "

@@ -112,18 +112,23 @@ def build_error_context(  # noqa: PLR0913 - what is known of a failure, all by k
         "history": json.loads(history.to_json()),
     }
     optional = {
-        "status_code": failure.status_code, "code": failure.code, "park_state": park_state,
+        "status_code": failure.status_code,
+        "code": failure.code,
+        "park_state": park_state,
         "stack": writable(stack[:MAX_STACK_LENGTH]),
-    }  # fmt: skip
+    }
     return context | {name: value for name, value in optional.items() if value}
 
 
 def build_origin(message: StreamMessage) -> dict[str, Any]:
     """Return the `origin` of a dead letter."""
     return {
-        "queue": message.queue, "id": message.id, "group": message.group, "deliveries": message.deliveries,
+        "queue": message.queue,
+        "id": message.id,
+        "group": message.group,
+        "deliveries": message.deliveries,
         "key": message.key,
-    }  # fmt: skip
+    }
 
 
 def encode_dead_letter(message: StreamMessage, context: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -97,19 +97,31 @@ def rule_on(run: FailedRun, profile: Profile, *, now: float, rand: float, idempo
     failure = failure_of_run(run, profile, now=now)
     started = now if known.opened_at is None else known.opened_at
     history = known.with_failure(
-        run.origin, at=now, started=now, error_class=str(failure.error_class),
+        run.origin,
+        at=now,
+        started=now,
+        error_class=str(failure.error_class),
         error=describe_error(failure)[:_MESSAGE_LENGTH],
-    )  # fmt: skip
+    )
     attempts = max(1, history.count(run.origin))
     decision = decide(
-        failure, History(attempts=attempts, started=started, cause=run.origin, idempotent=idempotent), profile,
-        now=now, draw=rand,
-    )  # fmt: skip
+        failure,
+        History(attempts=attempts, started=started, cause=run.origin, idempotent=idempotent),
+        profile,
+        now=now,
+        draw=rand,
+    )
     stack = "" if isinstance(decision, RetryAt) or run.unparseable else redact_exception(run.error, limit=4000)
     return Ruling(
-        message=message, failure=failure, decision=decision, origin=run.origin, history=history, stack=stack,
-        successes=run.successes, context=run.context,
-    )  # fmt: skip
+        message=message,
+        failure=failure,
+        decision=decision,
+        origin=run.origin,
+        history=history,
+        stack=stack,
+        successes=run.successes,
+        context=run.context,
+    )
 
 
 def failure_of_run(run: FailedRun, profile: Profile, *, now: float) -> Failure:
@@ -186,9 +198,9 @@ class FailureWriter:
         next_due, scheduled, lost = None, 0, 0
         if retries:
             delays = [max(0, round(1000 * ((each.retry_at or now) - now))) for each in retries]
-            results = await self.schedule([
-                (each.message, delay, each.history.to_json()) for each, delay in zip(retries, delays, strict=True)
-            ])  # fmt: skip
+            results = await self.schedule(
+                [(each.message, delay, each.history.to_json()) for each, delay in zip(retries, delays, strict=True)]
+            )
             # A message that was trimmed cannot be delivered again, but its content is still here.
             ended += [each for each, result in zip(retries, results, strict=True) if result == _TRIMMED]
             scheduled, lost = results.count(1), results.count(0)
@@ -218,11 +230,15 @@ class FailureWriter:
         keys = [self._keys.queue, self._keys.dead_letters, self._keys.state, self._keys.paused]
         calls = [
             (
-                self._group, self._consumer, each.message.message_id, each.message.deliveries,
-                *encode_dead_letter(each.message, self._context(each)), self._pause(each),
+                self._group,
+                self._consumer,
+                each.message.message_id,
+                each.message.deliveries,
+                *encode_dead_letter(each.message, self._context(each)),
+                self._pause(each),
             )
             for each in ended
-        ]  # fmt: skip
+        ]
         replies = await self._connection.run_each(DEAD_LETTER, keys, calls, raises=False)
         refused = [(each, reply) for each, reply in zip(ended, replies, strict=True) if isinstance(reply, Exception)]
         if refused:
@@ -243,17 +259,28 @@ class FailureWriter:
     def _context(self, ruling: Ruling) -> dict[str, Any]:
         decision = ruling.decision
         return build_error_context(
-            ruling.failure, at=time.time(), service=self._service,
-            attempts=ruling.history.count(ruling.origin), reason=decision.reason.value, origin=ruling.origin,
-            history=ruling.history, consumer=self._consumer, stack=ruling.stack,
+            ruling.failure,
+            at=time.time(),
+            service=self._service,
+            attempts=ruling.history.count(ruling.origin),
+            reason=decision.reason.value,
+            origin=ruling.origin,
+            history=ruling.history,
+            consumer=self._consumer,
+            stack=ruling.stack,
             park_state=decision.state.value if isinstance(decision, Park) else "",
-        ) | dict(ruling.context)  # fmt: skip
+        ) | dict(ruling.context)
 
     def trimmed_context(self) -> tuple[str, str]:
         """Return the error_context of a trimmed message, in two parts around its number of attempts."""
-        head = json.dumps({
-            "error": _TRIMMED_TEXT, "timestamp": iso_timestamp(time.time()), "service": self._service, "attempts": "?",
-        })  # fmt: skip
+        head = json.dumps(
+            {
+                "error": _TRIMMED_TEXT,
+                "timestamp": iso_timestamp(time.time()),
+                "service": self._service,
+                "attempts": "?",
+            }
+        )
         tail = json.dumps({"error_class": "MESSAGE_TRIMMED", "reason": "trimmed", "consumer": self._consumer})
         before = head.removesuffix('"?"}')
         return before, f", {tail[1:]}"
@@ -275,9 +302,12 @@ class FailureWriter:
         if not ruling.pauses:
             return ""
         return GroupPause(
-            reason=describe_error(ruling.failure), actor="reprieve", at=time.time(),
-            error_class=str(ruling.failure.error_class), message_id=ruling.message.id,
-        ).to_json()  # fmt: skip
+            reason=describe_error(ruling.failure),
+            actor="reprieve",
+            at=time.time(),
+            error_class=str(ruling.failure.error_class),
+            message_id=ruling.message.id,
+        ).to_json()
 
     def _summary(self, ruling: Ruling) -> str:
         became = {RetryAt: "is retried", DeadLetter: "dead-lettered", Park: "dead-lettered", Abort: "dead-lettered"}
@@ -355,9 +385,14 @@ def breaker_change(
             ceiling = profile.policy_for(failure).retry_after_ceiling
             asked = None if failure.retry_after is None else min(failure.retry_after, ceiling)
             state = record_failure(
-                state, limits, now=now, error_class=str(failure.error_class), job=ruling.message.id,
-                retry_after=asked, admitted=was_admitted,
-            )  # fmt: skip
+                state,
+                limits,
+                now=now,
+                error_class=str(failure.error_class),
+                job=ruling.message.id,
+                retry_after=asked,
+                admitted=was_admitted,
+            )
         elif was_admitted:
             state = release_calls(state, now=now, count=1)
     return record_success(state, limits, now=now) if turn.successes > seen else state

@@ -94,9 +94,15 @@ def parse_alert(text: bytes | None) -> GroupAlert | None:
 def next_alert(current: GroupAlert | None, alarm: Alarm, rule: Rule, *, count: int, now: float) -> GroupAlert:
     """Return the alert after something happened so often; it opens at once, or when the rule's window is full."""
     alert = current or GroupAlert(
-        rule=alarm.rule, key=alarm.key, level=alarm.level.value, summary=alarm.summary, error_class=alarm.error_class,
-        until=alarm.until.value, quiet=alarm.quiet, first_at=now,
-    )  # fmt: skip
+        rule=alarm.rule,
+        key=alarm.key,
+        level=alarm.level.value,
+        summary=alarm.summary,
+        error_class=alarm.error_class,
+        until=alarm.until.value,
+        quiet=alarm.quiet,
+        first_at=now,
+    )
     if alert.is_open:
         return replace(alert, count=alert.count + count, last_at=now, summary=alarm.summary)
     if not rule.counts or rule.within is None:
@@ -106,9 +112,14 @@ def next_alert(current: GroupAlert | None, alarm: Alarm, rule: Rule, *, count: i
         return replace(alert, times=times, last_at=now)
     within = [each for each in times if now - each < rule.within]
     return replace(
-        alert, is_open=True, count=len(within), first_at=min(within), last_at=now, times=(),
+        alert,
+        is_open=True,
+        count=len(within),
+        first_at=min(within),
+        last_at=now,
+        times=(),
         summary=f"more than {rule.more_than} within {rule.within:g} s: {alarm.summary}",
-    )  # fmt: skip
+    )
 
 
 def why_resolved(alert: GroupAlert, *, now: float, paused: bool, dead_letters: int) -> str | None:
@@ -154,9 +165,13 @@ class GroupAlerts:
         from reprieve.app.alerts.raising import watch_of  # noqa: PLC0415 - it loads more than a failure needs
 
         seen = Seen(
-            watch=watch_of(decision), at=time.time(), source=self._keys.queue, stage=self._group,
-            error_class=failure.error_class, summary=summary,
-        )  # fmt: skip
+            watch=watch_of(decision),
+            at=time.time(),
+            source=self._keys.queue,
+            stage=self._group,
+            error_class=failure.error_class,
+            summary=summary,
+        )
         rule = at_once(self._rules, seen)
         for each in (*((rule,) if rule is not None else ()), *counting(self._rules, failure.error_class)):
             self._note(each, seen)
@@ -164,9 +179,13 @@ class GroupAlerts:
     def happened(self, watch: Watch, summary: str, *, error_class: str = "") -> None:
         """Note anything else that a rule watches."""
         seen = Seen(
-            watch=watch, at=time.time(), source=self._keys.queue, stage=self._group, error_class=error_class,
+            watch=watch,
+            at=time.time(),
+            source=self._keys.queue,
+            stage=self._group,
+            error_class=error_class,
             summary=summary,
-        )  # fmt: skip
+        )
         rule = at_once(self._rules, seen)
         if rule is not None:
             self._note(rule, seen)
@@ -212,9 +231,13 @@ class GroupAlerts:
 
     async def resolve(self) -> None:
         """End the alerts whose condition is over."""
-        alerts, paused, dead_letters = await self._connection.pipeline([
-            ("HGETALL", self._keys.alerts), ("EXISTS", self._keys.paused), ("XLEN", self._keys.dead_letters),
-        ])  # fmt: skip
+        alerts, paused, dead_letters = await self._connection.pipeline(
+            [
+                ("HGETALL", self._keys.alerts),
+                ("EXISTS", self._keys.paused),
+                ("XLEN", self._keys.dead_letters),
+            ]
+        )
         now = self._now()
         for index in range(0, len(alerts), 2):
             field, text = alerts[index], alerts[index + 1]

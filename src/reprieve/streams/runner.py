@@ -65,6 +65,7 @@ _STEADY_SECONDS: Final = 1.0
 _RECENT: Final = 5000
 """Acknowledged ids that are remembered, twice: the last ones and those before."""
 _RESCUE_BATCH: Final = 100
+_RESCUE_MARGIN_SECONDS: Final = 0.02
 _POLL_SECONDS: Final = 1.0
 _REPLICA_TIMEOUT_MS: Final = 1000
 
@@ -134,9 +135,15 @@ class ConsumerRunner:
             self._writing, keys, group=group, rules=profile.alerts, sinks=sinks, now=self._server_now
         )
         self._failures = FailureWriter(
-            self._writing, keys, group=group, consumer=self.name, service=service, profile=profile,
-            idempotent=options.idempotent, alerts=self._alerts,
-        )  # fmt: skip
+            self._writing,
+            keys,
+            group=group,
+            consumer=self.name,
+            service=service,
+            profile=profile,
+            idempotent=options.idempotent,
+            alerts=self._alerts,
+        )
         self._stopping = asyncio.Event()
         self._paused = self._blocked = self._needs_sweep = self._judges = False
         self._read_lock = asyncio.Lock()
@@ -372,9 +379,13 @@ class ConsumerRunner:
 
     async def _through_gates(self, messages: list[StreamMessage]) -> list[StreamMessage]:
         """Look at what is rarely there: a pause, a breaker, replayed messages. Give back what may not run now."""
-        paused, breaker, replayed = await self._reading.pipeline([
-            ("EXISTS", self._keys.paused), ("GET", self._keys.breaker), ("EXISTS", self._keys.replayed),
-        ])  # fmt: skip
+        paused, breaker, replayed = await self._reading.pipeline(
+            [
+                ("EXISTS", self._keys.paused),
+                ("GET", self._keys.breaker),
+                ("EXISTS", self._keys.replayed),
+            ]
+        )
         self._paused = bool(paused)
         if self._breaker is not None:
             self._breaker.see(breaker)
@@ -545,9 +556,12 @@ class ConsumerRunner:
         if breaker is None or not (rulings or (breaker.has_streak and successes > self._successes_told)):
             return
         turn = Turn(
-            rulings=rulings, successes_before=self._successes_told, successes=successes,
-            admitted=frozenset(self._admitted), admitted_successes=self._admitted_successes,
-        )  # fmt: skip
+            rulings=rulings,
+            successes_before=self._successes_told,
+            successes=successes,
+            admitted=frozenset(self._admitted),
+            admitted_successes=self._admitted_successes,
+        )
         limits = self._options.breaker
         if limits is None:
             return
@@ -606,9 +620,16 @@ class ConsumerRunner:
         keys = self._keys
         head, tail = self._failures.trimmed_context()
         claimed, wait, suspects, trimmed, error = await self._writing.run(
-            CLAIM_DUE, [keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects], self._group, self.name,
-            WAITING_CONSUMER, want, int(fewest_attempts), head, tail,
-        )  # fmt: skip
+            CLAIM_DUE,
+            [keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects],
+            self._group,
+            self.name,
+            WAITING_CONSUMER,
+            want,
+            int(fewest_attempts),
+            head,
+            tail,
+        )
         if suspects and not self._suspects:
             self._suspects_at = time.monotonic()
         self._suspects = suspects
@@ -625,8 +646,12 @@ class ConsumerRunner:
         """Claim a suspect and run it alone, or dead-letter it where a budget is spent."""
         keys = self._keys
         row = await self._writing.run(
-            CLAIM_SUSPECT, [keys.queue, keys.suspects, keys.waiting, keys.state], self._group, self.name, WAITING_CONSUMER
-        )  # fmt: skip
+            CLAIM_SUSPECT,
+            [keys.queue, keys.suspects, keys.waiting, keys.state],
+            self._group,
+            self.name,
+            WAITING_CONSUMER,
+        )
         if row is None:
             self._suspects, self._due_at = 0, 0.0
             self._room.set()
@@ -655,6 +680,9 @@ class ConsumerRunner:
             self._blocked = self._breaker.is_gated
         if self._paused:
             await self._give_back_queue()
+            if self._until_idle and not self._lanes.held:
+                _LOG.warning("%s: the group is paused, so nothing more is done", self._keys.queue)
+                self._stopping.set()
         elif self._blocked and self._breaker is not None:
             wait = self._breaker.seconds_until_call()
             if wait <= 0.0 and not self._needs_sweep:
@@ -701,12 +729,17 @@ class ConsumerRunner:
     async def _look_after_group(self) -> None:
         """Rescue what lost consumers held, restore lost due times, trim, resolve alerts."""
         keys, options = self._keys, self._options
-        moved, deleted, held_back, scheduled = await self._writing.run(
+        moved, deleted, held_back, scheduled, next_end = await self._writing.run(
             RESCUE,
             [keys.queue, keys.waiting, keys.suspects, keys.state, keys.consumers, keys.rescue_hold, keys.lost],
-            self._group, self.name, WAITING_CONSUMER, CONSUMER_PREFIX, round(1000 * options.lease), _RESCUE_BATCH,
+            self._group,
+            self.name,
+            WAITING_CONSUMER,
+            CONSUMER_PREFIX,
+            round(1000 * options.lease),
+            _RESCUE_BATCH,
             round(1000 * options.adopt_idle),
-        )  # fmt: skip
+        )
         if moved or deleted:
             self.counts.rescued += moved
             _LOG.warning("%s: %d messages of lost consumers were taken over", keys.queue, moved)
@@ -732,6 +765,7 @@ class ConsumerRunner:
             limits = options.breaker
             await self._breaker.update(lambda state, now: renew_admission(state, limits, now=now))
         wait = options.lease / BEATS_PER_LEASE * random.uniform(0.8, 1.2)  # noqa: S311 - spread over consumers
+        wait = min(wait, next_end / 1000 + _RESCUE_MARGIN_SECONDS)  # a lease that runs out is noticed at once
         self._rescue_at = time.monotonic() + (0.0 if moved >= _RESCUE_BATCH else wait)
 
     async def _tell(self) -> None:

@@ -85,23 +85,56 @@ async def read_group_status(connection: RedisConnection, keys: StreamKeys, group
         raise UnknownNameError(f"group of {keys.queue}", group, tuple(found))
     mine = found[group]
     last = _text(mine[b"last-delivered-id"])
-    length, waiting, suspects, paused, breaker, dead_letters, alerts, summary, after, rows, beats, time = await connection.pipeline([
-        ("XLEN", keys.queue), ("ZCARD", keys.waiting), ("ZCARD", keys.suspects), ("GET", keys.paused),
-        ("GET", keys.breaker), ("XLEN", keys.dead_letters), ("HGETALL", keys.alerts),
-        ("XPENDING", keys.queue, group), ("XRANGE", keys.queue, f"({last}", "+", "COUNT", 1),
-        ("XINFO", "CONSUMERS", keys.queue, group), ("ZRANGE", keys.consumers, 0, -1, "WITHSCORES"), ("TIME",),
-    ])  # fmt: skip
+    (
+        length,
+        waiting,
+        suspects,
+        paused,
+        breaker,
+        dead_letters,
+        alerts,
+        summary,
+        after,
+        rows,
+        beats,
+        time,
+    ) = await connection.pipeline(
+        [
+            ("XLEN", keys.queue),
+            ("ZCARD", keys.waiting),
+            ("ZCARD", keys.suspects),
+            ("GET", keys.paused),
+            ("GET", keys.breaker),
+            ("XLEN", keys.dead_letters),
+            ("HGETALL", keys.alerts),
+            ("XPENDING", keys.queue, group),
+            ("XRANGE", keys.queue, f"({last}", "+", "COUNT", 1),
+            ("XINFO", "CONSUMERS", keys.queue, group),
+            ("ZRANGE", keys.consumers, 0, -1, "WITHSCORES"),
+            ("TIME",),
+        ]
+    )
     now = int(time[0]) + int(time[1]) / 1e6
     lag, exact = await _lag(connection, keys.queue, mine.get(b"lag"), last)
     state = parse_breaker(breaker)
     opened = [alert for alert in map(parse_alert, alerts[1::2]) if alert is not None and alert.is_open]
     return GroupStatus(
-        queue=keys.queue, group=group, length=length, lag=lag, lag_is_exact=exact, pending=summary[0], waiting=waiting,
-        suspects=suspects, oldest_seconds=_oldest(summary, after, now), consumers=_consumers(rows, beats, now),
-        paused=parse_pause(paused), breaker=state,
+        queue=keys.queue,
+        group=group,
+        length=length,
+        lag=lag,
+        lag_is_exact=exact,
+        pending=summary[0],
+        waiting=waiting,
+        suspects=suspects,
+        oldest_seconds=_oldest(summary, after, now),
+        consumers=_consumers(rows, beats, now),
+        paused=parse_pause(paused),
+        breaker=state,
         seconds_until_probe=None if state.status is BreakerStatus.CLOSED else state.seconds_until_call(now),
-        dead_letters=dead_letters, alerts=tuple(sorted(opened, key=lambda alert: alert.first_at)),
-    )  # fmt: skip
+        dead_letters=dead_letters,
+        alerts=tuple(sorted(opened, key=lambda alert: alert.first_at)),
+    )
 
 
 async def _lag(connection: RedisConnection, queue: str, known: int | None, last: str) -> tuple[int, bool]:

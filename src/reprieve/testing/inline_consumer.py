@@ -72,15 +72,25 @@ async def run_consumer_inline(
             decisions.append(ruling.decision)
             if not isinstance(ruling.decision, RetryAt):
                 context = build_error_context(
-                    ruling.failure, at=clock.now(), service=consumer.service,
-                    attempts=ruling.history.count(ruling.origin), reason=ruling.decision.reason.value,
-                    origin=ruling.origin, history=ruling.history, consumer="inline", stack=ruling.stack,
-                )  # fmt: skip
+                    ruling.failure,
+                    at=clock.now(),
+                    service=consumer.service,
+                    attempts=ruling.history.count(ruling.origin),
+                    reason=ruling.decision.reason.value,
+                    origin=ruling.origin,
+                    history=ruling.history,
+                    consumer="inline",
+                    stack=ruling.stack,
+                )
                 original, error_context, origin = encode_dead_letter(message, context)
                 entry = [
-                    b"original_message", original.encode(), b"error_context", error_context.encode(), b"origin",
+                    b"original_message",
+                    original.encode(),
+                    b"error_context",
+                    error_context.encode(),
+                    b"origin",
                     origin.encode(),
-                ]  # fmt: skip
+                ]
                 letters.append(decode_dead_letter(consumer.queue, f"0-{len(letters) + 1}".encode(), entry))
                 break
             await clock.sleep_async(ruling.decision.delay)
@@ -88,9 +98,12 @@ async def run_consumer_inline(
                 message.queue, message.group, message.message_id, fields, message.deliveries + 1, ruling.history
             )
     return InlineRun(
-        clock=clock, handled=handled, decisions=tuple(decisions), dead_letters=tuple(letters),
+        clock=clock,
+        handled=handled,
+        decisions=tuple(decisions),
+        dead_letters=tuple(letters),
         exceptions=tuple(exceptions),
-    )  # fmt: skip
+    )
 
 
 async def _handle(consumer: Consumer[Any, Any], message: StreamMessage) -> FailedRun | None:

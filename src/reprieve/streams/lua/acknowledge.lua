@@ -1,4 +1,5 @@
--- Acknowledge messages that failed before, and forget their history. KEYS: queue state   ARGV: group id...
+-- Acknowledge messages that failed before, and forget their history.
+-- KEYS: queue state   ARGV: group id...
 -- Returns how many were still pending.
 local acknowledged = 0
 for i = 2, #ARGV do

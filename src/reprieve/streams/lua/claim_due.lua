@@ -1,10 +1,10 @@
 -- Claim messages whose retry is due.
 -- KEYS: queue dlq waiting state suspects
 -- ARGV: group consumer waiting_consumer want fewest_attempts(1|0) context_head context_tail
--- Returns { {{id, fields, deliveries, history|false, lost_lease}...}, ms to the next due message|-1, suspects,
---           {dead letters of trimmed messages...}, error|false }.
--- A message that was trimmed while it waited becomes a dead letter without its content: it is never passed over in
--- silence. The dead letter is written before the acknowledgement. If it cannot be written, the message keeps waiting.
+-- Returns { {{id, fields, deliveries, history|false, lost_lease}...}, ms to the next due message|-1,
+-- suspects, {dead letters of trimmed messages...}, error|false }. A message that was trimmed while it waited
+-- becomes a dead letter without its content: it is never passed over in silence. The dead letter is written
+-- before the acknowledgement. If it cannot be written, the message keeps waiting.
 local queue, dlq, waiting, state, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local group, me, waiter, want = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local t = redis.call('TIME')
@@ -27,7 +27,8 @@ end
 local function dead_letter_trimmed(id)
   local context = ARGV[6] .. handler_attempts(id) .. ARGV[7]
   local origin = cjson.encode({queue = queue, id = id, group = group})
-  local dead = redis.pcall('XADD', dlq, '*', 'original_message', 'null', 'error_context', context, 'origin', origin)
+  local dead = redis.pcall('XADD', dlq, '*', 'original_message', 'null', 'error_context', context,
+    'origin', origin)
   if type(dead) == 'table' and dead.err then
     failure = dead.err
     redis.call('ZADD', waiting, now + RETRY_MS, id)

@@ -1,5 +1,6 @@
--- Replace a value if it is still the one that the caller decided on. KEYS: key   ARGV: expected new ttl_ms
--- An empty text stands for an absent key. Returns {1 if replaced, the value now|false, the server's time in ms}.
+-- Replace a value if it is still the one that the caller decided on.
+-- KEYS: key   ARGV: expected new ttl_ms An empty text stands for an absent key.
+-- Returns {1 if replaced, the value now|false, the server's time in ms}.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local current = redis.call('GET', KEYS[1])

@@ -1,6 +1,9 @@
--- Give back what is pending under a consumer that does not hold it: after a lost reply, and when the consumer stops.
--- KEYS: queue waiting consumers   ARGV: group consumer waiting_consumer leave(1|0) id...   (ids that are held)
--- Returns {given back, 1 if there may be more}. A page of 1,000 a call, so that the server is never blocked for long.
+-- Give back what is pending under a consumer that does not hold it: after a lost reply, and when the consumer
+-- stops.
+-- KEYS: queue waiting consumers   ARGV: group consumer waiting_consumer leave(1|0) id...   (ids that are
+-- held)
+-- Returns {given back, 1 if there may be more}. A page of 1,000 a call, so that the server is never blocked
+-- for long.
 local queue, waiting, consumers = KEYS[1], KEYS[2], KEYS[3]
 local group, me, waiter = ARGV[1], ARGV[2], ARGV[3]
 local PAGE = 1000

@@ -1,16 +1,17 @@
 -- Hand what lost consumers held back to the group, and delete the lost consumers.
 -- KEYS: queue waiting suspects state consumers rescue_hold lost
 -- ARGV: group consumer waiting_consumer prefix lease_ms max adopt_idle_ms(0: never)
--- Returns {messages handed back, consumers deleted, pending under the waiting consumer, waiting and suspects}.
--- A consumer of ours is lost when its heartbeat is older than the lease, or when a supervisor says so. A consumer of
--- another tool is never deleted, and its messages are taken over only after they were idle for adopt_idle_ms.
+-- Returns {messages handed back, consumers deleted, pending under the waiting consumer, waiting and suspects,
+-- ms until the first lease of the others runs out}. A consumer of ours is lost when its heartbeat is older
+-- than the lease, or when a supervisor says so. A consumer of another tool is never deleted, and its messages
+-- are taken over only after they were idle for adopt_idle_ms.
 local queue, waiting, suspects, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local consumers, rescue_hold, lost = KEYS[5], KEYS[6], KEYS[7]
 local group, me, waiter, prefix = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local lease, max, adopt_idle = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local moved, deleted, held_back = 0, 0, 0
+local moved, deleted, held_back, next_end = 0, 0, 0, lease
 
 local function count(cause, id)
   if cause == 'deploy' then return false end
@@ -57,6 +58,8 @@ for _, row in ipairs(redis.call('XINFO', 'CONSUMERS', queue, group)) do
     local last, cause = redis.call('ZSCORE', consumers, name), redis.call('HGET', lost, name)
     if not last and not cause then
       redis.call('ZADD', consumers, now, name) -- the key was lost: a lease from now
+    elseif not cause and now - last <= lease then
+      if consumer.pending > 0 then next_end = math.min(next_end, last + lease - now) end
     elseif cause or (now - last > lease and not holds) then
       local page = redis.call('XPENDING', queue, group, '-', '+', max, name)
       local left = hand_back(name, page, true, cause)
@@ -68,7 +71,9 @@ for _, row in ipairs(redis.call('XINFO', 'CONSUMERS', queue, group)) do
       end
     end
   elseif name ~= me and adopt_idle > 0 and consumer.pending > 0 and moved < max then
-    hand_back(name, redis.call('XPENDING', queue, group, 'IDLE', adopt_idle, '-', '+', max, name), false, false)
+    local page = redis.call('XPENDING', queue, group, 'IDLE', adopt_idle, '-', '+', max, name)
+    hand_back(name, page, false, false)
   end
 end
-return {moved, deleted, held_back, redis.call('ZCARD', waiting) + redis.call('ZCARD', suspects)}
+local scheduled = redis.call('ZCARD', waiting) + redis.call('ZCARD', suspects)
+return {moved, deleted, held_back, scheduled, math.ceil(next_end)}

@@ -1,7 +1,7 @@
 -- Find messages that wait without a due time, because the key was evicted or deleted, and make them due now.
 -- KEYS: queue waiting suspects   ARGV: group waiting_consumer cursor   ('-' at the beginning)
--- Returns {restored, next cursor | '-' at the end}. The sets are compared member by member, a page of 1,000 a call:
--- equal sizes do not prove that they are equal.
+-- Returns {restored, next cursor | '-' at the end}. The sets are compared member by member, a page of 1,000 a
+-- call: equal sizes do not prove that they are equal.
 local PAGE = 1000
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

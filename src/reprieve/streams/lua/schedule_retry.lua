@@ -1,9 +1,9 @@
 -- Leave messages pending, to be delivered again when their delay is over (ORC-4.5).
 -- KEYS: queue waiting state   ARGV: group consumer waiting_consumer, then (id deliveries delay_ms history)...
 -- An empty history gives back what had not started: nothing is recorded.
--- Returns for each message: 1 scheduled, 0 not ours any more, 2 trimmed from its stream (nothing was changed).
--- The fence is the consumer and the number of deliveries. Every claim counts a delivery and nothing takes one back, so
--- a run that lost its message cannot decide about a later delivery to the same consumer.
+-- Returns for each message: 1 scheduled, 0 not ours any more, 2 trimmed from its stream (nothing was
+-- changed). The fence is the consumer and the number of deliveries. Every claim counts a delivery and nothing
+-- takes one back, so a run that lost its message cannot decide about a later delivery to the same consumer.
 local queue, waiting, state = KEYS[1], KEYS[2], KEYS[3]
 local group, me, waiter = ARGV[1], ARGV[2], ARGV[3]
 local t = redis.call('TIME')

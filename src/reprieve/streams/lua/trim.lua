@@ -1,4 +1,5 @@
--- Drop entries that every group has acknowledged. KEYS: queue   Returns {entries dropped, lowest id still needed|false}.
+-- Drop entries that every group has acknowledged.
+-- KEYS: queue   Returns {entries dropped, lowest id still needed|false}.
 local lowest = false
 local function less(a, b)
   local a_ms, a_seq = string.match(a, '(%d+)-(%d+)')

@@ -1,5 +1,6 @@
 -- Replace an alert if it is still the one that the caller decided on, and queue what sinks are to be told.
--- KEYS: alerts notifications   ARGV: field expected new notification...   An empty text stands for an absent field.
+-- KEYS: alerts notifications   ARGV: field expected new notification...   An empty text stands for an absent
+-- field.
 -- Returns {1 if replaced, the alert now|false, the server's time in ms}.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
