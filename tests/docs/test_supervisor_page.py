@@ -23,7 +23,7 @@ def valkey(redis_servers):
 def test_the_worker_and_the_program_of_the_page_run(valkey, tmp_path):
     worker, program = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "worker.py").write_text(worker)
-    program = program.replace('("python", ', f"({sys.executable!r}, ")
+    program = program.replace('["python", ', f"[{sys.executable!r}, ")
     program += f"\nraise SystemExit(asyncio.run(main({valkey.server.url!r})))\n"
     (tmp_path / "program.py").write_text(program)
     (task,) = valkey.add({"text": "hello"})

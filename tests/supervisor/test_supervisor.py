@@ -139,6 +139,19 @@ def test_a_worker_that_ran_out_of_memory_has_crashed_too(valkey):
     assert (result["status"], result["error"], result["reason"]) == ("failed", "Process crashed", "oom")
 
 
+def test_events_stay_in_their_order_where_the_first_takes_long(valkey, monkeypatch):
+    announce = Supervisor._announce
+
+    async def announce_late(self, event):
+        await asyncio.sleep(0.1)
+        await announce(self, event)
+
+    monkeypatch.setattr(Supervisor, "_announce", announce_late)
+    valkey.add({"id": "7"})
+    supervise(valkey, ["sh", "-c", "printf x >&$REPRIEVE_READY_FD; exit 3"])
+    assert [each["status"] for each in events(valkey)] == ["spawning", "started", "failed"]
+
+
 @pytest.mark.spec("ORC-4.4")
 def test_an_exception_in_a_worker_is_a_result_with_its_message(group):
     group.add({"id": "7"})

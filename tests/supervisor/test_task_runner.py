@@ -344,6 +344,12 @@ def test_limits_that_cannot_be_are_refused(wrong):
         WorkerSpec(("true",), **wrong)
 
 
+@pytest.mark.parametrize("wrong", [{"command": "python worker.py"}, {"command": ["true"], "env": "PATH"}])
+def test_a_text_is_no_list_of_words(wrong):
+    with pytest.raises(UsageError, match="lists of words"):
+        WorkerSpec(**wrong)
+
+
 def test_a_worker_needs_a_command():
     with pytest.raises(UsageError, match="needs a command"):
         WorkerSpec(())

@@ -246,6 +246,8 @@ class Supervisor:
         failure = self._failure_of(report)
         will_retry = failure is not None and self._will_retry(message, failure)
         at = time.time()
+        if self._announcing:  # events stay in their order
+            await asyncio.wait(self._announcing)
         event = build_event(which, worker_status(report), at=at, pid=report.pid, report=report, will_retry=will_retry)
         await self._publish(LIFECYCLE_STREAM, event)
         if not will_retry:

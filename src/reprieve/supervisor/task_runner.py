@@ -39,7 +39,7 @@ from reprieve.supervisor.environment import build_worker_environment, require_fo
 from reprieve.supervisor.output import OutputTail, PipeReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 PROCESS_CRASHED: Final = "Process crashed"
 """The error of a result whose worker ended with a code other than 0 (ORC-4.3)."""
@@ -54,10 +54,10 @@ _MAX_MEMORY_BYTES: Final = 2**50
 class WorkerSpec:
     """What runs a task, and within which limits."""
 
-    command: tuple[str, ...]
+    command: Sequence[str]
     """For a container: what runs in it; empty: what its image says."""
     container: ContainerSpec | None = None
-    env: tuple[str, ...] | None = None
+    env: Sequence[str] | None = None
     """Names of variables that the worker gets. None: all that do not belong to Reprieve; for a container none."""
     memory_bytes: int | None = None
     spawn_timeout_seconds: float = 60.0
@@ -67,6 +67,8 @@ class WorkerSpec:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
+        if isinstance(self.command, str) or isinstance(self.env, str):
+            raise UsageError("command and env are lists of words, as ['python', 'worker.py'] and ['PATH']")
         if not self.command and self.container is None:
             raise UsageError("a worker needs a command, or an image to run in a container")
         require_number("spawn_timeout", self.spawn_timeout_seconds, 0.001, LONGEST)
