@@ -188,6 +188,22 @@ def test_a_task_that_takes_too_long_fails_or_is_retried_where_that_is_wanted(val
     assert len(results(valkey)) == len(dead(valkey)) == 1, "only the last is final"
 
 
+@pytest.mark.spec("ORC-2.3", "ORC-3.2", "ORC-3.5")
+@pytest.mark.parametrize(
+    ("operation", "command", "reason"),
+    [
+        ("worker_spawn", ["sleep", "600"], "spawn_timeout"),
+        ("developer_task", python(READY + "import time; time.sleep(600)"), "timeout"),
+    ],
+)
+def test_timeouts_that_are_not_given_are_those_of_the_profile(valkey, operation, command, reason):
+    valkey.add({"id": "7"})
+    book = reprieve.load_profiles()
+    supervise(valkey, command, profile=book["orchestrator"].override(timeouts={operation: 0.3}))
+    assert [each["reason"] for each in results(valkey)] == [reason]
+    assert "0.3 s" in results(valkey)[0]["error"]
+
+
 @pytest.mark.parametrize(("code", "attempts"), [("os._exit(3)", 3), ("os.kill(os.getpid(), 9)", 3)])
 def test_crashes_have_a_budget_of_their_own(valkey, code, attempts):
     valkey.add({"id": "7"})

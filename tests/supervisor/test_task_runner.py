@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+import reprieve
 from reprieve.app.redaction import forget_secrets, register_secret
 from reprieve.core.policy import Cause
 from reprieve.core.task_end import StopReason, TaskEndReason, TaskStatus
 from reprieve.errors import UsageError
 from reprieve.processes import warden
-from reprieve.supervisor.task_runner import Task, TaskRun, WorkerSpec
+from reprieve.supervisor.task_runner import Task, TaskRun, WorkerSpec, task_limits
 from support.tasks import python, run_task, serve, stop_soon
 from support.trees import GROW, grow, is_gone, members_of, survivors, until
 
@@ -147,8 +148,9 @@ def test_a_worker_that_is_never_ready_is_killed_and_the_failure_is_permanent(tmp
 
 @pytest.mark.spec("ORC-3.2", "ORC-3.5")
 def test_the_limits_of_the_specification_are_the_defaults():
-    spec = WorkerSpec(("true",))
-    assert (spec.spawn_timeout_seconds, spec.task_timeout_seconds) == (60.0, 1800.0)
+    limits = task_limits(WorkerSpec(("true",)), reprieve.load_profiles()["orchestrator"])
+    assert (limits.spawn_seconds, limits.task_seconds) == (60.0, 1800.0)
+    assert task_limits(WorkerSpec(("true",))) == limits
 
 
 def test_a_command_without_readiness_counts_as_ready_when_it_runs():

@@ -16,7 +16,7 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.profiles import resolve
@@ -47,7 +47,7 @@ from reprieve.supervisor.lifecycle import (
     worker_status,
 )
 from reprieve.supervisor.registry import RunningTask, SupervisorRecord, SupervisorRegistry
-from reprieve.supervisor.task_runner import Task, TaskReport, TaskRun, WorkerSpec
+from reprieve.supervisor.task_runner import Task, TaskReport, TaskRun, WorkerSpec, task_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,8 +124,12 @@ class Supervisor:
     ) -> None:
         self.options = SupervisorOptions() if options is None else options
         self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._worker, self._queue, self._group, self._body = worker, queue, group, body
         self._profile = resolve(profile)
+        limits = task_limits(worker, self._profile)
+        self._worker = replace(
+            worker, spawn_timeout_seconds=limits.spawn_seconds, task_timeout_seconds=limits.task_seconds
+        )
+        self._queue, self._group, self._body = queue, group, body
         self._output = self.options.output or f"{queue}{RESULTS_SUFFIX}"
         self._runs: dict[str, TaskRun] = {}
         self._tasks: dict[str, RunningTask] = {}
@@ -137,7 +141,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._url = ""
         slots = self.options.slots
-        limits = worker.spawn_timeout_seconds + worker.task_timeout_seconds + _SECONDS_BESIDE_TIMEOUTS
+        longest = limits.spawn_seconds + limits.task_seconds + _SECONDS_BESIDE_TIMEOUTS
 
         async def handle(content: object, message: StreamMessage) -> None:
             await self._handle(content, message)
@@ -154,7 +158,7 @@ class Supervisor:
                 concurrency=slots,
                 prefetch=slots,
                 lease=self.options.lease,
-                timeout=min(limits, LONGEST),
+                timeout=min(longest, LONGEST),
                 shutdown_timeout=self.options.shutdown_timeout + _SECONDS_AFTER_SHUTDOWN,
                 idempotent=self.options.retry,
             ),

@@ -41,8 +41,12 @@ from reprieve.supervisor.output import OutputTail, PipeReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from reprieve.core.policy import Profile
+
 PROCESS_CRASHED: Final = "Process crashed"
 """The error of a result whose worker ended with a code other than 0 (ORC-4.3)."""
+_SPAWN_SECONDS: Final = 60.0
+_TASK_SECONDS: Final = 1800.0
 _SECONDS_TO_STOP: Final = 5.0
 """Between SIGTERM and SIGKILL, for a task that is cancelled or that the shutdown no longer waits for."""
 _SECONDS_BETWEEN_LOOKS: Final = 0.05
@@ -60,8 +64,10 @@ class WorkerSpec:
     env: Sequence[str] | None = None
     """Names of variables that the worker gets. None: all that do not belong to Reprieve; for a container none."""
     memory_bytes: int | None = None
-    spawn_timeout_seconds: float = 60.0
-    task_timeout_seconds: float = 1800.0
+    spawn_timeout_seconds: float | None = None
+    """None: the timeout of `worker_spawn` in the supervisor's profile, else 60 s."""
+    task_timeout_seconds: float | None = None
+    """None: the timeout of `developer_task` in the supervisor's profile, else 30 min."""
     waits_for_ready: bool = True
     """The worker says when it is ready. False: a process that runs is ready."""
 
@@ -71,14 +77,40 @@ class WorkerSpec:
             raise UsageError("command and env are lists of words, as ['python', 'worker.py'] and ['PATH']")
         if not self.command and self.container is None:
             raise UsageError("a worker needs a command, or an image to run in a container")
-        require_number("spawn_timeout", self.spawn_timeout_seconds, 0.001, LONGEST)
-        require_number("task_timeout", self.task_timeout_seconds, 0.001, LONGEST)
+        for name, seconds in (("spawn", self.spawn_timeout_seconds), ("task", self.task_timeout_seconds)):
+            if seconds is not None:
+                require_number(f"{name}_timeout", seconds, 0.001, LONGEST)
         if self.memory_bytes is not None:
             require_whole("memory", self.memory_bytes, _MIN_MEMORY_BYTES, _MAX_MEMORY_BYTES)
         if self.container is not None:
             require_program(self.container.program)
         if self.env is not None:
             require_foreign_names(self.env)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """How long a worker may take."""
+
+    spawn_seconds: float
+    """From its start until it is ready."""
+    task_seconds: float
+    """From then on until it has ended."""
+
+
+def task_limits(spec: WorkerSpec, profile: Profile | None = None) -> TaskLimits:
+    """Return the limits of a worker: its own, else those of the profile, else 60 s and 30 min."""
+
+    def choose(own: float | None, operation: str, default: float) -> float:
+        if own is not None:
+            return own
+        named = None if profile is None else profile.timeouts.get(operation)
+        return default if named is None else named.seconds
+
+    return TaskLimits(
+        spawn_seconds=choose(spec.spawn_timeout_seconds, "worker_spawn", _SPAWN_SECONDS),
+        task_seconds=choose(spec.task_timeout_seconds, "developer_task", _TASK_SECONDS),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +171,7 @@ class TaskRun:
         own_values: Iterable[str] = (),
     ) -> None:
         self.task, self.spec = task, spec
+        self._limits = task_limits(spec)
         self._on_started = on_started
         self._own_values = tuple(own_values)
         self._process: SessionProcess | None = None
@@ -190,13 +223,13 @@ class TaskRun:
         if self.spec.container is not None:
             self._look_for_ready_file()
         await asyncio.wait(
-            [ready, process.ended], timeout=self.spec.spawn_timeout_seconds, return_when=asyncio.FIRST_COMPLETED
+            [ready, process.ended], timeout=self._limits.spawn_seconds, return_when=asyncio.FIRST_COMPLETED
         )
         if not ready.done() and not process.ended.done():
             self.kill(StopReason.SPAWN_TIMEOUT)
         elif not process.ended.done():
             self._tell_start(process)
-            await asyncio.wait([process.ended], timeout=self.spec.task_timeout_seconds)
+            await asyncio.wait([process.ended], timeout=self._limits.task_seconds)
             if not process.ended.done():
                 self.kill(StopReason.TIMEOUT)
         await asyncio.shield(process.ended)
@@ -383,8 +416,8 @@ class TaskRun:
             detail = error or (self._output.text().strip().splitlines() or ["no reason was given"])[-1]
             return f"Worker could not be started: {redact(detail)}"[: contract.MAX_ERROR_CHARACTERS]
         known = {
-            TaskEndReason.TIMEOUT: f"Task timed out after {self.spec.task_timeout_seconds:g} s",
-            TaskEndReason.SPAWN_TIMEOUT: f"Worker was not ready within {self.spec.spawn_timeout_seconds:g} s",
+            TaskEndReason.TIMEOUT: f"Task timed out after {self._limits.task_seconds:g} s",
+            TaskEndReason.SPAWN_TIMEOUT: f"Worker was not ready within {self._limits.spawn_seconds:g} s",
             TaskEndReason.INVALID_RESULT: f"Worker result was refused: {document.get('error')}",
             TaskEndReason.CANCELLED: "Task was cancelled",
             TaskEndReason.SHUTDOWN: "Supervisor stopped",

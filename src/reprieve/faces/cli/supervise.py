@@ -98,8 +98,16 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
     memory: Annotated[
         str | None, typer.Option(help="What a worker may use, as 512m or 2g.", show_default=False)
     ] = None,
-    task_timeout: Annotated[str, typer.Option(help="How long a task may take.")] = "30m",
-    spawn_timeout: Annotated[str, typer.Option(help="How long a worker may take to get ready.")] = "60s",
+    task_timeout: Annotated[
+        str | None,
+        typer.Option(help="How long a task may take. Default: as the profile says, 30m.", show_default=False),
+    ] = None,
+    spawn_timeout: Annotated[
+        str | None,
+        typer.Option(
+            help="How long a worker may take to get ready. Default: as the profile says, 60s.", show_default=False
+        ),
+    ] = None,
     ready: Annotated[
         bool, typer.Option("--ready/--no-ready", help="Workers say when they are ready; else a start is enough.")
     ] = True,
@@ -149,8 +157,8 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
         container=read_container(settings, image, container_program, tuple(container_argument or ())),
         env=None if env is None else tuple(env),
         memory_bytes=None if memory is None else size(memory),
-        spawn_timeout_seconds=duration(spawn_timeout),
-        task_timeout_seconds=duration(task_timeout),
+        spawn_timeout_seconds=None if spawn_timeout is None else duration(spawn_timeout),
+        task_timeout_seconds=None if task_timeout is None else duration(task_timeout),
         waits_for_ready=ready,
     )
     options = SupervisorOptions(
