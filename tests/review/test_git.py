@@ -1,9 +1,11 @@
 """Git is asked without a shell, a prompt or anybody's configuration, and nothing from outside becomes an option."""
 
 import asyncio
+import gc
 import re
 import subprocess
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -215,3 +217,18 @@ def test_patches_of_the_same_name_are_versions_of_one_changelist_only_where_they
     one, other = (patch_of("c.patch", PATCH, place=place).changelist_id for place in ("/x/c.patch", "/y/c.patch"))
     assert one != other
     assert patch_of("c.patch", PATCH.replace("one", "two"), place="/x/c.patch").changelist_id == one
+
+
+def test_git_that_says_too_much_leaves_no_pipe_open(git, tmp_path):
+    folder = tmp_path / "large"
+    make_repository(folder, (Commit("Ada <ada@example.org>", "Add a file", {"large.txt": "0123456789\n" * 200_000}),))
+
+    async def main():
+        with pytest.raises(reprieve.Permanent, match="more than 10 bytes"):
+            await git.ask(folder, "cat-file", "blob", "HEAD:large.txt", most=10)
+
+    asyncio.run(main())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        gc.collect()
+    assert [str(each.message) for each in told if "unclosed" in str(each.message)] == []

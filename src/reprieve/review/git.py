@@ -59,6 +59,7 @@ _LONGEST_NAME: Final = 500
 _SECRET: Final = 6
 """Passwords that are shorter would be found in every other text."""
 _MOST_SAID: Final = 65_536
+_CHUNK: Final = 65_536
 _GRACE: Final = 5.0
 _NOTHING_FOUND: Final = frozenset({"config", "grep"})
 """Commands that end with 1 where they found nothing."""
@@ -307,12 +308,13 @@ async def _heard(process: asyncio.subprocess.Process, given: bytes, most: int) -
         await said
         if len(said.result()) > most:
             _kill(process)
+            await _drain(process.stdout)
     return said.result(), complaint.result()
 
 
 async def _read(stream: asyncio.StreamReader, most: int) -> bytes:
     chunks, size = [], 0
-    while size < most and (chunk := await stream.read(min(65_536, most - size))):
+    while size < most and (chunk := await stream.read(min(_CHUNK, most - size))):
         chunks.append(chunk)
         size += len(chunk)
     return b"".join(chunks)
@@ -321,9 +323,16 @@ async def _read(stream: asyncio.StreamReader, most: int) -> bytes:
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         _kill(process)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
-                await process.wait()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE):
+            await asyncio.gather(_drain(process.stdout), _drain(process.stderr))
+            await process.wait()
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    """Read a pipe to its end. Until then asyncio neither closes it nor sees that the process has ended."""
+    while stream is not None and await stream.read(_CHUNK):
+        pass
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
