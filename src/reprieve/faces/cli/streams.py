@@ -23,12 +23,14 @@ from reprieve.faces.cli.common import (
     DEFAULT_URL,
     Actor,
     AsJson,
+    Home,
     NewUrl,
     Reason,
     acting,
     complain,
     duration,
     fail,
+    find_pipelines,
     patiently,
     run,
     say,
@@ -225,6 +227,67 @@ def run_consumer(
         counts.scheduled,
         count(counts.dead_lettered, "dead letter"),
     )
+
+
+@app.command("submit")
+@takes(target)
+def submit_messages(  # noqa: PLR0913 - one parameter an option
+    chosen: Target,
+    *,
+    queue: Queue,
+    pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="The pipeline's name.", show_default=False)],
+    group: Annotated[str, typer.Option(help="The consumer group to read as.")] = "reprieve",
+    body: Annotated[
+        str | None,
+        typer.Option(help="The field that holds the payload as JSON. Default: all fields.", show_default=False),
+    ] = None,
+    key_field: Annotated[
+        str | None,
+        typer.Option(
+            help="The field of the payload that is the idempotency key. Default: stream:QUEUE:ID.", show_default=False
+        ),
+    ] = None,
+    shutdown_timeout: Annotated[str, typer.Option(help="How long messages may take when told to stop.")] = "30s",
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing left to do.")] = False,
+    log_level: Annotated[LogLevel, typer.Option(help="How much is said on standard error.")] = LogLevel.INFO,
+    home: Home = None,
+    url: NewUrl = DEFAULT_URL,
+) -> None:
+    """Submit each message of a queue as a job, until told to stop.
+
+    A message is acknowledged only after its job is stored. One whose key another payload has becomes a dead letter.
+
+    Examples:
+    reprieve streams submit engineering:queue review --body data --app reviews:review --url postgresql://db/reviews
+    """
+    import logging  # noqa: PLC0415 - only what is used is loaded
+
+    from reprieve.bridge import build_bridge  # noqa: PLC0415 - the same
+    from reprieve.streams.operator_errors import connect_redis, readable_errors  # noqa: PLC0415 - an extra
+    from reprieve.wiring import connect  # noqa: PLC0415 - the same
+
+    (found,) = find_pipelines(home, [pipeline])
+    show_log(log_level)
+    log = logging.getLogger("reprieve.streams")
+
+    async def within() -> RunCounts:
+        address = connect_redis(chosen.url).address
+        async with connect(url) as database:
+            bridge = build_bridge(
+                database,
+                found,
+                queue,
+                group=group,
+                body=body,
+                key_field=key_field,
+                shutdown_timeout=duration(shutdown_timeout),
+            )
+            log.info("submitting %s at %s to the pipeline %s; SIGTERM or Ctrl-C stops", queue, address, found.name)
+            with readable_errors(address, queue):
+                return await bridge.run(chosen.url, until_idle=until_idle)
+
+    counts = run(patiently(within))
+    log.info("stopped: %s submitted, %s", count(counts.handled, "message"), count(counts.dead_lettered, "dead letter"))
 
 
 def _find_consumer(name: str) -> Consumer[..., Any]:
