@@ -675,3 +675,92 @@ def test_operations_on_the_state_of_django_are_no_changes_of_the_schema():
     text = f"class Migration(migrations.Migration):\n    operations = [\n        X(\n            {{}}=[\n{operation}            ],\n        ),\n    ]\n"
     assert migration_findings("shop/migrations/0002_a.py", text.format("state_operations")) == []
     assert len(migration_findings("shop/migrations/0002_a.py", text.format("database_operations"))) == 1
+
+
+LOCKS = {
+    "yarn.lock": '"httpx@npm:^1.0, httpx@npm:^1.2":\n  version: 1.2.0\n',
+    "package-lock.json": '{"packages": {\n  "node_modules/a/node_modules/httpx": {\n}}}\n',
+    "pnpm-lock.yaml": "packages:\n\n  httpx@1.2.0:\n    resolution: {}\n",
+}
+
+
+def news_of(path, before, after, others, title="a change"):
+    change = change_between(others | {path: before}, others | {path: after}, title=title)
+    parsed = {path: ParsedFile(before=FINE, after=FINE)}
+    return [each.comment.split("`")[1] for each in find_dependencies(replace(change, parsed=parsed))]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("folder", ["", "ui/"])
+def test_a_package_that_the_lock_file_holds_already_is_no_new_dependency(lock, folder):
+    before, after = package(dependencies={"a": "1"}), package(dependencies={"a": "1", "httpx": "1", "other": "2"})
+    assert news_of(f"{folder}package.json", before, after, {lock: LOCKS[lock]}) == ["other"]
+    assert news_of("package.json", before, after, {f"lib/{lock}": LOCKS[lock]}) == ["httpx"]
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "added", "lock", "text"),
+    [
+        ("Cargo.toml", '[dependencies]\na = "1"\n', 'httpx = "1"\n', "Cargo.lock", '[[package]]\nname = "httpx"\n'),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = [\n  "a",\n',
+            '  "httpx",\n]\n',
+            "uv.lock",
+            '[[package]]\nname = "httpx"\n',
+        ),
+        (
+            "requirements/prod.in",
+            "a==1\n",
+            "httpx==1.0\n",
+            "requirements/prod.txt",
+            "httpx[http2]==1.0 \\\n    --hash=sha256:00\n",
+        ),
+        (
+            "go.mod",
+            "require x.org/alpha v1.0.0\n",
+            "require x.org/beta v1.0.0\n",
+            "go.sum",
+            "x.org/beta v1.0.0 h1:00=\n",
+        ),
+    ],
+)
+def test_every_kind_of_lock_file_is_read(path, before, added, lock, text):
+    whole = before + ("]\n" if path == "pyproject.toml" else "")
+    assert news_of(path, whole, before + added, {lock: "\n"}) != []
+    assert news_of(path, whole, before + added, {lock: text}) == []
+
+
+def test_a_module_of_which_go_holds_the_list_of_requirements_only_is_new():
+    sums = {"go.sum": "x.org/beta v1.0.0/go.mod h1:00=\n"}
+    assert news_of("go.mod", "require x.org/alpha v1.0.0\n", "require x.org/beta v1.0.0\n", sums) == ["x.org/beta"]
+
+
+def test_a_package_of_a_scope_that_the_project_uses_is_no_new_vendor():
+    before = package(dependencies={"@radix-ui/react-popover": "1"})
+    after = package(dependencies={"@radix-ui/react-popover": "1", "@radix-ui/react-slot": "1", "@other/slot": "1"})
+    assert news_of("package.json", before, after, {}) == ["@other/slot"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("git+https://github.com/x/tool.git", "github:x/tool", 0),
+        ("github:x/tool", "git+https://github.com/x/tool.git", 0),
+        ("github:x/tool", "github:y/tool", 1),
+        ("1.0.0", "github:x/tool", 1),
+    ],
+)
+def test_another_notation_of_the_same_source_is_no_finding(old, new, count):
+    before, after = package(dependencies={"tool": old}), package(dependencies={"tool": new})
+    assert len(news_of("package.json", before, after, {})) == count
+
+
+def test_an_archive_that_the_compiled_requirements_pin_by_hash_is_pinned():
+    url = "https://example.org/tool/main.tar.gz#egg=tool"
+    locked = {"requirements/prod.txt": f"tool @ {url} \\\n    --hash=sha256:00\n"}
+    title = "Update a package"
+    assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{url}\n", {}, title) == ["tool"]
+    assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{url}\n", locked, title) == []
+    tag = "https://github.com/x/tool/archive/refs/tags/v-a.tar.gz#egg=tool"
+    assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{tag}\n", {}, title) == []
