@@ -764,3 +764,123 @@ def test_an_archive_that_the_compiled_requirements_pin_by_hash_is_pinned():
     assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{url}\n", locked, title) == []
     tag = "https://github.com/x/tool/archive/refs/tags/v-a.tar.gz#egg=tool"
     assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{tag}\n", {}, title) == []
+
+
+CREATES = "        migrations.CreateModel(\n            name='Cart',\n            fields=[\n                ('price', X()),\n            ],\n        ),\n"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "migrations.RenameModel(old_name='Cart', new_name='Basket'),",
+        "migrations.RemoveField(model_name='cart', name='price'),",
+        "migrations.AddField(model_name='cart', name='size', field=models.IntegerField()),",
+        "migrations.DeleteModel(name='Cart'),",
+    ],
+)
+def test_what_an_earlier_migration_of_the_change_created_is_no_loss(operation):
+    first, second = "shop/migrations/0002_a.py", "shop/migrations/0003_b.py"
+    texts = {first: DJANGO.format(CREATES), second: DJANGO.format(f"        {operation}\n")}
+    assert len(list(find_migrations(change_between({}, {second: texts[second]})))) == 1
+    assert list(find_migrations(change_between({}, texts))) == []
+    in_one = DJANGO.format(f"{CREATES}        {operation}\n")
+    assert list(find_migrations(change_between({}, {first: in_one}))) == []
+    later = {second: texts[first], first: texts[second]}
+    assert len(list(find_migrations(change_between({}, later)))) == 1
+
+
+def test_a_column_that_an_earlier_migration_of_the_change_added_is_no_loss():
+    adds = "        migrations.AddField(model_name='cart', name='size', field=models.IntegerField(null=True)),\n"
+    removes = "        migrations.RemoveField(model_name='{}', name='size'),\n"
+    first, second = "shop/migrations/0002_a.py", "shop/migrations/0003_b.py"
+    for model, count in (("cart", 0), ("basket", 1)):
+        texts = {first: DJANGO.format(adds), second: DJANGO.format(removes.format(model))}
+        assert len(list(find_migrations(change_between({}, texts)))) == count
+
+
+def test_a_table_whose_creation_is_a_migration_of_the_same_change_is_empty():
+    texts = {
+        "db/migrations/2.sql": "CREATE TABLE cart (id INT);\n",
+        "db/migrations/3.sql": "ALTER TABLE cart ADD COLUMN price INT NOT NULL;\nALTER TABLE shop DROP COLUMN a;\n",
+    }
+    (found,) = find_migrations(change_between({}, texts))
+    assert (found.line, "price" in found.comment) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("title", "count"),
+    [("Delete `Cart` model and drop table via migration", 0), ("Drop the price column", 0), ("Remove Cart", 1)],
+)
+def test_a_title_that_names_the_loss_in_the_database_makes_it_no_finding(title, count):
+    text = DJANGO.format("        migrations.DeleteModel(name='Cart'),\n")
+    change = change_between({}, {"shop/migrations/0002_a.py": text}, title=title)
+    assert len(list(find_migrations(change))) == count
+
+
+EDITED = """from django.db import migrations, models
+
+
+def fill(apps, schema_editor):
+    try:
+        Cart = apps.get_model("shop", "Cart")
+    except:
+        pass
+
+
+class Migration(migrations.Migration):
+    replaces = [
+        ("shop", "0001_a"),
+        ("shop", "0002_b"),
+    ]
+    dependencies = []
+    operations = [
+        migrations.AddField(
+            model_name="cart",
+            name="slug",
+            field=models.SlugField(
+                populate_from=b"name", help_text="Two "
+                "texts", max_length=9
+            ),
+        ),
+    ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ('    replaces = [\n        ("shop", "0001_a"),\n        ("shop", "0002_b"),\n    ]\n', "", 0),
+        ('populate_from=b"name", ', "", 0),
+        ('help_text="Two "\n                "texts", ', 'help_text="One",', 0),
+        ("    dependencies", "    safe = Safe.always()\n    dependencies", 0),
+        ("models.SlugField(\n                ", "models.SlugField(", 0),
+        ("import migrations, models", "import migrations\nfrom django.db import models", 0),
+        ("max_length=9", "max_length=10", 1),
+        ("    dependencies", "    run_before = [('a', '1')]\n    dependencies", 1),
+        ("except:", "except Exception:", 0),
+        ('"Cart")', '"Basket")', 1),
+    ],
+)
+def test_only_an_edit_that_can_change_the_schema_or_the_data_is_reported(old, new, count):
+    assert old in EDITED
+    assert len(migrations("shop/migrations/0003_c.py", EDITED.replace(old, new), EDITED)) == count
+
+
+def test_a_table_that_only_the_way_back_creates_is_lost():
+    text = ALEMBIC.format('op.drop_table("cart")', 'op.create_table("cart")')
+    assert [rule for rule, _ in migrations("alembic/versions/a.py", text)] == ["migration"]
+
+
+def test_a_column_that_is_made_again_after_it_is_dropped_is_lost():
+    body = 'op.drop_column("cart", "price")\n    op.add_column("cart", sa.Column("price", sa.Text()))'
+    assert [rule for rule, _ in migrations("alembic/versions/a.py", ALEMBIC.format(body, "pass"))] == ["migration"]
+
+
+def test_the_chain_of_revisions_says_which_migration_is_earlier():
+    revision = 'revision = "{}"\ndown_revision = "{}"\n\n\ndef upgrade():\n    {}\n'
+    creates = revision.format("b", "a", 'op.create_table("cart")')
+    drops = revision.format("c", "b", 'op.drop_column("cart", "price")')
+    paths = "alembic/versions/2.py", "alembic/versions/1.py"
+    assert list(find_migrations(change_between({}, dict(zip(paths, (creates, drops), strict=True))))) == []
+    unchained = drops.replace('"b"', '"x"')
+    assert len(list(find_migrations(change_between({}, dict(zip(paths, (creates, unchained), strict=True)))))) == 1
