@@ -866,6 +866,38 @@ def test_only_an_edit_that_can_change_the_schema_or_the_data_is_reported(old, ne
     assert len(migrations("shop/migrations/0003_c.py", EDITED.replace(old, new), EDITED)) == count
 
 
+PERMITTED = "on: push\njobs:\n  {}:\n    permissions:\n      contents: read\n    steps: []\n  test:\n    steps: []\n"
+
+
+def test_a_job_that_goes_with_its_permissions_is_no_finding():
+    before = PERMITTED.format("build")
+    without_job = "on: push\njobs:\n  test:\n    steps: []\n"
+    assert list(find_workflow_rights(change_between({WORKFLOW: before}, {WORKFLOW: without_job}))) == []
+    without_limit = before.replace("    permissions:\n      contents: read\n", "")
+    assert len(list(find_workflow_rights(change_between({WORKFLOW: before}, {WORKFLOW: without_limit})))) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("      # Needed to upload the cache\n      packages: write\n", 0),
+        ("      packages: write  # needed to upload the cache\n", 0),
+        ("      packages: write\n", 1),
+        ("      # TODO\n      packages: write\n", 1),
+    ],
+)
+def test_a_right_whose_need_a_comment_explains_is_no_finding(lines, count):
+    text = f"on: push\njobs:\n  build:\n    permissions:\n{lines}    steps: []\n"
+    assert len(list(find_workflow_rights(change_between({}, {WORKFLOW: text})))) == count
+
+
+@pytest.mark.parametrize(("before", "count"), [("npm run test || exit 0", 0), ("npm run test", 1)])
+def test_a_step_that_was_ignored_before_is_no_finding(before, count):
+    text = "jobs:\n  a:\n    steps:\n      - run: {}\n"
+    change = change_between({WORKFLOW: text.format(before)}, {WORKFLOW: text.format("pnpm run test || exit 0")})
+    assert len(list(find_ignored_steps(change))) == count
+
+
 def test_a_table_that_only_the_way_back_creates_is_lost():
     text = ALEMBIC.format('op.drop_table("cart")', 'op.create_table("cart")')
     assert [rule for rule, _ in migrations("alembic/versions/a.py", text)] == ["migration"]
