@@ -346,3 +346,14 @@ def test_a_module_of_tests_that_a_mark_skips_is_found():
         len(skipped("tests/test_a.py", before, before.replace("pytest\n", "pytest\n\npytestmark = pytest.mark.skip\n")))
         == 1
     )
+
+
+def test_a_test_of_go_beside_one_with_the_beginning_of_its_name_is_reported():
+    text = "package a\n\nfunc TestGet(t *testing.T) {\n\t// a comment\n\tget(1)\n}\n\n"
+    both = "func TestDelete(t *testing.T) {\n\tremove(1)\n}\n\n"
+    lost = "func TestDeleteIsolation(t *testing.T) {\n\tremove(1)\n\tget(2)\n}\n"
+    before = {"a.go": "package a\n\nvar x = 1\n", "a_test.go": text + both + lost}
+    after = {"a.go": "package a\n\nvar x = 2\n", "a_test.go": text.replace("a comment", "the comment") + both}
+    assert [each.rule for each in check_change(change_between(before, after)).findings] == ["test-deleted"]
+    merged = after | {"a_test.go": text + both.replace("remove(1)", "remove(1)\n\tremove(2)")}
+    assert check_change(change_between(before, merged)).findings == ()

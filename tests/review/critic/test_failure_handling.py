@@ -931,3 +931,77 @@ def test_a_call_of_go_that_no_longer_looks_at_its_error_is_reported():
     before = 'package shop\n\nfunc f() error {\n\tif err := os.Remove("x"); err != nil {\n\t\treturn err\n\t}\n\treturn nil\n}\n'
     after = 'package shop\n\nfunc f() error {\n\tos.Remove("x")\n\treturn nil\n}\n'
     assert rules_in(after, before=before, path="shop/a.go") == ["swallowed-exception"]
+
+
+@pytest.mark.parametrize(
+    ("call", "count"),
+    [
+        ("await handle.cleanup().catch(() => {});", 0),
+        ("await fs.rm(path, { recursive: true }).catch(() => {});", 0),
+        ("return fs.unlink(join(a, b)).catch(() => undefined)", 0),
+        ("await server.close().catch(() => {})", 0),
+        ("await load(path).catch(() => {});", 1),
+        ("await close(await load(path).catch(() => null))", 1),
+    ],
+)
+def test_a_promise_that_only_cleans_up_may_fail(call, count):
+    assert len(rules_in(f"async function f() {{\n  {call}\n}}\n", path="a.ts")) == count
+
+
+def test_an_error_that_was_ignored_before_in_other_words_is_no_finding():
+    before = "const f = () => {\n  return load(id).catch(() => {\n    // ignore\n  });\n}\n"
+    after = "const f = () => {\n  return load(id).catch(() => undefined)\n}\n"
+    assert rules_in(after, before=before, path="a.ts") == []
+    assert rules_in(after, before="const f = () => {\n  return load(id)\n}\n", path="a.ts") == ["swallowed-exception"]
+
+
+def test_a_handler_with_a_comment_that_moves_beside_a_full_one_is_no_finding():
+    inner = "try {\n  a()\n} catch (err) {\n  log.error(err)\n}\ntry {\n  b()\n} catch (_err) {\n  // best effort\n}\n"
+    assert rules_in(textwrap.indent(inner, "    "), before=inner, path="a.ts") == []
+
+
+FETCH = """const response = await fetch(url, {
+  method: "GET",
+  headers: {
+    Accept: "a",
+  },
+  timeout: 10000, // 10 seconds
+  redirect: "error",
+});
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("  timeout: 10000, // 10 seconds\n", "", 1),
+        ('  headers: {\n    Accept: "a",\n  },\n  timeout: 10000, // 10 seconds\n', '  headers: { Accept: "a" },\n', 1),
+        ("  timeout: 10000, // 10 seconds\n", "  signal: AbortSignal.timeout(10000),\n", 0),
+    ],
+)
+def test_a_request_of_a_script_that_loses_its_timeout_is_found(old, new, count):
+    found = rules_in(FETCH.replace(old, new), before=FETCH, path="a.ts")
+    assert found == ["no-timeout"] * count
+
+
+def test_a_timeout_of_a_database_that_moves_is_no_finding():
+    before = "connect({\n  name: x,\n  statement_timeout: limit,\n  ssl: true,\n})\n"
+    after = "connect({\n  name: x,\n  ssl: true,\n})\n"
+    assert rules_in(after, before=before, path="a.ts") == []
+    renamed = before.replace("statement_timeout", "timeout")
+    assert rules_in(after, before=renamed, path="a.ts") == ["no-timeout"]
+    moved = after + "connect.query(`SET timeout = ${limit}`)\n"
+    assert rules_in(moved, before=renamed, path="a.ts") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "count"), [("profiling/pages.py", 0), ("benchmarks/pages.py", 0), ("shop/pages.py", 1)]
+)
+def test_a_profile_may_wait(path, count):
+    assert rules_in("import requests\n\n\ndef f(url):\n    requests.get(url)\n", path=path) == ["no-timeout"] * count
+
+
+def test_a_program_that_asks_its_own_machine_may_wait():
+    code = "import requests\n\nURL = 'http://{}:8000'\n\n\ndef f():\n    requests.get(URL)\n\n\nif __name__ == '__main__':\n    f()\n"
+    assert rules_in(code.format("localhost"), path="pages.py") == []
+    assert rules_in(code.format("example.org"), path="pages.py") == ["no-timeout"]

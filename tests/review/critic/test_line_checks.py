@@ -88,9 +88,24 @@ class TestSecret:
         (finding,) = secrets_in("deploy/server.pem", PRIVATE_KEY)
         assert (finding.line, finding.quote) == (1, "-----BEGIN RSA PRIVATE KEY-----")
 
-    def test_rates_a_private_key_of_a_test_lower(self):
-        (finding,) = secrets_in("tests/certs/server.pem", PRIVATE_KEY)
+    def test_rates_a_private_key_of_a_document_lower(self):
+        (finding,) = secrets_in("docs/server.pem", PRIVATE_KEY)
         assert finding.severity is Severity.MEDIUM
+
+    @pytest.mark.parametrize("path", ["tests/certs/server.pem", "app/settings/test.py"])
+    def test_accepts_a_private_key_of_a_test(self, path):
+        assert secrets_in(path, PRIVATE_KEY) == []
+
+    def test_accepts_a_private_key_in_the_test_module_of_a_rust_file(self):
+        test = f'#[cfg(test)]\nmod tests {{\n    const KEY: &str = "{PRIVATE_KEY}";\n}}\n'
+        assert secrets_in("src/token.rs", f"fn read() {{}}\n\n{test}") == []
+        assert len(secrets_in("src/token.rs", f'{test}\nconst KEY: &str = "{PRIVATE_KEY}";\n')) == 1
+
+    @pytest.mark.parametrize("path", ["src/client.py", "tests/test_client.py"])
+    @pytest.mark.parametrize("kind", ["ghp", "gho", "ghs", "ghu"])
+    def test_accepts_the_tokens_that_the_documents_of_github_show(self, path, kind):
+        token = f"{kind}_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+        assert secrets_in(path, f'token = "{token}"\n') == []
 
     def test_accepts_the_header_of_a_private_key_in_code(self):
         assert secrets_in("src/pem.py", 'HEADER = "-----BEGIN RSA PRIVATE KEY-----"\nother = 1\n') == []
@@ -184,6 +199,7 @@ class TestDebugLeftover:
             ("src/a.php", "    var_dump($user);", "var_dump"),
             ("src/A.java", '    System.out.println("DEBUG " + user);', "System.out.println"),
             ("pkg/a.go", "\tspew.Dump(user)", "spew.Dump"),
+            ("pkg/a.go", '\tfmt.Printf("dedup %s firing=%+v resolved=%+v\\n", key, firing, resolved)', "fmt.Printf"),
             ("src/a.py", '    print("here")', "print"),
             ("src/a.py", '    print(f"{user.name=}")', "print"),
         ],

@@ -807,3 +807,14 @@ def test_a_call_in_a_function_of_go_on_one_line_is_a_use():
     }
     after = {**before, "shop/a.go": "package shop\n\nfunc Sum() int { return 1 }\n"}
     assert places(before, after) == ["shop/b.go:3"]
+
+
+@pytest.mark.parametrize("path", ["#services/query", "@services/query", "@app/services/query"])
+def test_an_import_through_an_alias_of_a_folder_is_resolved_where_one_file_fits(path):
+    before = {
+        "client/app/services/query.ts": "export const poll = () => 1\nexport const run = () => 2\n",
+        "client/app/pages/list.ts": f'import {{ poll }} from "{path}";\n\npoll()\n',
+    }
+    after = {**before, "client/app/services/query.ts": "export const pollJob = () => 1\nexport const run = () => 2\n"}
+    found = [(each.rule, each.place) for each in check_change(change_between(before, after)).findings]
+    assert found == [("removed-name", "client/app/pages/list.ts:1")]

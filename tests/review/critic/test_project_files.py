@@ -675,3 +675,244 @@ def test_operations_on_the_state_of_django_are_no_changes_of_the_schema():
     text = f"class Migration(migrations.Migration):\n    operations = [\n        X(\n            {{}}=[\n{operation}            ],\n        ),\n    ]\n"
     assert migration_findings("shop/migrations/0002_a.py", text.format("state_operations")) == []
     assert len(migration_findings("shop/migrations/0002_a.py", text.format("database_operations"))) == 1
+
+
+LOCKS = {
+    "yarn.lock": '"httpx@npm:^1.0, httpx@npm:^1.2":\n  version: 1.2.0\n',
+    "package-lock.json": '{"packages": {\n  "node_modules/a/node_modules/httpx": {\n}}}\n',
+    "pnpm-lock.yaml": "packages:\n\n  httpx@1.2.0:\n    resolution: {}\n",
+}
+
+
+def news_of(path, before, after, others, title="a change"):
+    change = change_between(others | {path: before}, others | {path: after}, title=title)
+    parsed = {path: ParsedFile(before=FINE, after=FINE)}
+    return [each.comment.split("`")[1] for each in find_dependencies(replace(change, parsed=parsed))]
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("folder", ["", "ui/"])
+def test_a_package_that_the_lock_file_holds_already_is_no_new_dependency(lock, folder):
+    before, after = package(dependencies={"a": "1"}), package(dependencies={"a": "1", "httpx": "1", "other": "2"})
+    assert news_of(f"{folder}package.json", before, after, {lock: LOCKS[lock]}) == ["other"]
+    assert news_of("package.json", before, after, {f"lib/{lock}": LOCKS[lock]}) == ["httpx"]
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "added", "lock", "text"),
+    [
+        ("Cargo.toml", '[dependencies]\na = "1"\n', 'httpx = "1"\n', "Cargo.lock", '[[package]]\nname = "httpx"\n'),
+        (
+            "pyproject.toml",
+            '[project]\ndependencies = [\n  "a",\n',
+            '  "httpx",\n]\n',
+            "uv.lock",
+            '[[package]]\nname = "httpx"\n',
+        ),
+        (
+            "requirements/prod.in",
+            "a==1\n",
+            "httpx==1.0\n",
+            "requirements/prod.txt",
+            "httpx[http2]==1.0 \\\n    --hash=sha256:00\n",
+        ),
+        (
+            "go.mod",
+            "require x.org/alpha v1.0.0\n",
+            "require x.org/beta v1.0.0\n",
+            "go.sum",
+            "x.org/beta v1.0.0 h1:00=\n",
+        ),
+    ],
+)
+def test_every_kind_of_lock_file_is_read(path, before, added, lock, text):
+    whole = before + ("]\n" if path == "pyproject.toml" else "")
+    assert news_of(path, whole, before + added, {lock: "\n"}) != []
+    assert news_of(path, whole, before + added, {lock: text}) == []
+
+
+def test_a_module_of_which_go_holds_the_list_of_requirements_only_is_new():
+    sums = {"go.sum": "x.org/beta v1.0.0/go.mod h1:00=\n"}
+    assert news_of("go.mod", "require x.org/alpha v1.0.0\n", "require x.org/beta v1.0.0\n", sums) == ["x.org/beta"]
+
+
+def test_a_package_of_a_scope_that_the_project_uses_is_no_new_vendor():
+    before = package(dependencies={"@radix-ui/react-popover": "1"})
+    after = package(dependencies={"@radix-ui/react-popover": "1", "@radix-ui/react-slot": "1", "@other/slot": "1"})
+    assert news_of("package.json", before, after, {}) == ["@other/slot"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("git+https://github.com/x/tool.git", "github:x/tool", 0),
+        ("github:x/tool", "git+https://github.com/x/tool.git", 0),
+        ("github:x/tool", "github:y/tool", 1),
+        ("1.0.0", "github:x/tool", 1),
+    ],
+)
+def test_another_notation_of_the_same_source_is_no_finding(old, new, count):
+    before, after = package(dependencies={"tool": old}), package(dependencies={"tool": new})
+    assert len(news_of("package.json", before, after, {})) == count
+
+
+def test_an_archive_that_the_compiled_requirements_pin_by_hash_is_pinned():
+    url = "https://example.org/tool/main.tar.gz#egg=tool"
+    locked = {"requirements/prod.txt": f"tool @ {url} \\\n    --hash=sha256:00\n"}
+    title = "Update a package"
+    assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{url}\n", {}, title) == ["tool"]
+    assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{url}\n", locked, title) == []
+    tag = "https://github.com/x/tool/archive/refs/tags/v-a.tar.gz#egg=tool"
+    assert news_of("requirements/prod.in", "a==1\n", f"a==1\n{tag}\n", {}, title) == []
+
+
+CREATES = "        migrations.CreateModel(\n            name='Cart',\n            fields=[\n                ('price', X()),\n            ],\n        ),\n"
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "migrations.RenameModel(old_name='Cart', new_name='Basket'),",
+        "migrations.RemoveField(model_name='cart', name='price'),",
+        "migrations.AddField(model_name='cart', name='size', field=models.IntegerField()),",
+        "migrations.DeleteModel(name='Cart'),",
+    ],
+)
+def test_what_an_earlier_migration_of_the_change_created_is_no_loss(operation):
+    first, second = "shop/migrations/0002_a.py", "shop/migrations/0003_b.py"
+    texts = {first: DJANGO.format(CREATES), second: DJANGO.format(f"        {operation}\n")}
+    assert len(list(find_migrations(change_between({}, {second: texts[second]})))) == 1
+    assert list(find_migrations(change_between({}, texts))) == []
+    in_one = DJANGO.format(f"{CREATES}        {operation}\n")
+    assert list(find_migrations(change_between({}, {first: in_one}))) == []
+    later = {second: texts[first], first: texts[second]}
+    assert len(list(find_migrations(change_between({}, later)))) == 1
+
+
+def test_a_column_that_an_earlier_migration_of_the_change_added_is_no_loss():
+    adds = "        migrations.AddField(model_name='cart', name='size', field=models.IntegerField(null=True)),\n"
+    removes = "        migrations.RemoveField(model_name='{}', name='size'),\n"
+    first, second = "shop/migrations/0002_a.py", "shop/migrations/0003_b.py"
+    for model, count in (("cart", 0), ("basket", 1)):
+        texts = {first: DJANGO.format(adds), second: DJANGO.format(removes.format(model))}
+        assert len(list(find_migrations(change_between({}, texts)))) == count
+
+
+def test_a_table_whose_creation_is_a_migration_of_the_same_change_is_empty():
+    texts = {
+        "db/migrations/2.sql": "CREATE TABLE cart (id INT);\n",
+        "db/migrations/3.sql": "ALTER TABLE cart ADD COLUMN price INT NOT NULL;\nALTER TABLE shop DROP COLUMN a;\n",
+    }
+    (found,) = find_migrations(change_between({}, texts))
+    assert (found.line, "price" in found.comment) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("title", "count"),
+    [("Delete `Cart` model and drop table via migration", 0), ("Drop the price column", 0), ("Remove Cart", 1)],
+)
+def test_a_title_that_names_the_loss_in_the_database_makes_it_no_finding(title, count):
+    text = DJANGO.format("        migrations.DeleteModel(name='Cart'),\n")
+    change = change_between({}, {"shop/migrations/0002_a.py": text}, title=title)
+    assert len(list(find_migrations(change))) == count
+
+
+EDITED = """from django.db import migrations, models
+
+
+def fill(apps, schema_editor):
+    try:
+        Cart = apps.get_model("shop", "Cart")
+    except:
+        pass
+
+
+class Migration(migrations.Migration):
+    replaces = [
+        ("shop", "0001_a"),
+        ("shop", "0002_b"),
+    ]
+    dependencies = []
+    operations = [
+        migrations.AddField(
+            model_name="cart",
+            name="slug",
+            field=models.SlugField(
+                populate_from=b"name", help_text="Two "
+                "texts", max_length=9
+            ),
+        ),
+    ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ('    replaces = [\n        ("shop", "0001_a"),\n        ("shop", "0002_b"),\n    ]\n', "", 0),
+        ('populate_from=b"name", ', "", 0),
+        ('help_text="Two "\n                "texts", ', 'help_text="One",', 0),
+        ("    dependencies", "    safe = Safe.always()\n    dependencies", 0),
+        ("models.SlugField(\n                ", "models.SlugField(", 0),
+        ("import migrations, models", "import migrations\nfrom django.db import models", 0),
+        ("max_length=9", "max_length=10", 1),
+        ("    dependencies", "    run_before = [('a', '1')]\n    dependencies", 1),
+        ("except:", "except Exception:", 0),
+        ('"Cart")', '"Basket")', 1),
+    ],
+)
+def test_only_an_edit_that_can_change_the_schema_or_the_data_is_reported(old, new, count):
+    assert old in EDITED
+    assert len(migrations("shop/migrations/0003_c.py", EDITED.replace(old, new), EDITED)) == count
+
+
+PERMITTED = "on: push\njobs:\n  {}:\n    permissions:\n      contents: read\n    steps: []\n  test:\n    steps: []\n"
+
+
+def test_a_job_that_goes_with_its_permissions_is_no_finding():
+    before = PERMITTED.format("build")
+    without_job = "on: push\njobs:\n  test:\n    steps: []\n"
+    assert list(find_workflow_rights(change_between({WORKFLOW: before}, {WORKFLOW: without_job}))) == []
+    without_limit = before.replace("    permissions:\n      contents: read\n", "")
+    assert len(list(find_workflow_rights(change_between({WORKFLOW: before}, {WORKFLOW: without_limit})))) == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        ("      # Needed to upload the cache\n      packages: write\n", 0),
+        ("      packages: write  # needed to upload the cache\n", 0),
+        ("      packages: write\n", 1),
+        ("      # TODO\n      packages: write\n", 1),
+    ],
+)
+def test_a_right_whose_need_a_comment_explains_is_no_finding(lines, count):
+    text = f"on: push\njobs:\n  build:\n    permissions:\n{lines}    steps: []\n"
+    assert len(list(find_workflow_rights(change_between({}, {WORKFLOW: text})))) == count
+
+
+@pytest.mark.parametrize(("before", "count"), [("npm run test || exit 0", 0), ("npm run test", 1)])
+def test_a_step_that_was_ignored_before_is_no_finding(before, count):
+    text = "jobs:\n  a:\n    steps:\n      - run: {}\n"
+    change = change_between({WORKFLOW: text.format(before)}, {WORKFLOW: text.format("pnpm run test || exit 0")})
+    assert len(list(find_ignored_steps(change))) == count
+
+
+def test_a_table_that_only_the_way_back_creates_is_lost():
+    text = ALEMBIC.format('op.drop_table("cart")', 'op.create_table("cart")')
+    assert [rule for rule, _ in migrations("alembic/versions/a.py", text)] == ["migration"]
+
+
+def test_a_column_that_is_made_again_after_it_is_dropped_is_lost():
+    body = 'op.drop_column("cart", "price")\n    op.add_column("cart", sa.Column("price", sa.Text()))'
+    assert [rule for rule, _ in migrations("alembic/versions/a.py", ALEMBIC.format(body, "pass"))] == ["migration"]
+
+
+def test_the_chain_of_revisions_says_which_migration_is_earlier():
+    revision = 'revision = "{}"\ndown_revision = "{}"\n\n\ndef upgrade():\n    {}\n'
+    creates = revision.format("b", "a", 'op.create_table("cart")')
+    drops = revision.format("c", "b", 'op.drop_column("cart", "price")')
+    paths = "alembic/versions/2.py", "alembic/versions/1.py"
+    assert list(find_migrations(change_between({}, dict(zip(paths, (creates, drops), strict=True))))) == []
+    unchained = drops.replace('"b"', '"x"')
+    assert len(list(find_migrations(change_between({}, dict(zip(paths, (creates, unchained), strict=True)))))) == 1

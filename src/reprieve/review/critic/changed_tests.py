@@ -210,7 +210,12 @@ def _missed_tests(change: ChangeSet, file: ChangedFile, before: _Tests, after: _
         and not _SKIP_WORD.search(before.body(name))
     ]
     if not is_cut:
-        stays = _without_similar([name for name in stays if not _is_merged(name, kept)], new)
+        grown = [
+            each
+            for each in kept
+            if each not in before.by_name or before.body(each).rstrip() != after.body(each).rstrip()
+        ]
+        stays = _without_similar([name for name in stays if not _is_merged(name, grown)], new)
     return [name for name in stays if not _is_inherited(change, file, before, name)]
 
 
@@ -255,9 +260,9 @@ def _takes_out_code(change: ChangeSet) -> bool:
     return sum(len(each.removed) for each in sources) > sum(len(each.added) for each in sources)
 
 
-def _is_merged(name: str, kept: Iterable[str]) -> bool:
-    """Whether a test that is left has the beginning of the name, so that it can have taken the case over."""
-    return any(name.startswith(each) or each.startswith(name) for each in kept)
+def _is_merged(name: str, grown: Iterable[str]) -> bool:
+    """Whether a test that is new or changed has the beginning of the name, so that it can have taken the case over."""
+    return any(name.startswith(each) or each.startswith(name) for each in grown)
 
 
 def _words_that_are_gone(change: ChangeSet) -> frozenset[str]:

@@ -25,7 +25,8 @@ DEPENDENCY_ADDED: Final = CriticRule(
     depends_on_place=True,
     severity=Severity.LOW,
     finds="dependencies that no list of the project had before, in pyproject.toml, setup.py, setup.cfg, requirements files, package.json, go.mod, "
-    "Cargo.toml and Gemfile; not seen: development tools, optional extras, a new list, and what the title of the commit names",
+    "Cargo.toml and Gemfile; not seen: development tools, optional extras, a new list, packages that the lock file held already, packages of a scope of npm "
+    "that the project uses, and what the title of the commit names",
     advice="The project depends on {names} from now on. Check the license, the maintenance and the exact "
     "name of the package.",
 )
@@ -34,7 +35,7 @@ DEPENDENCY_NOT_PINNED: Final = CriticRule(
     depends_on_place=True,
     severity=Severity.MEDIUM,
     finds="dependencies in the same files from a branch, from a URL without a checksum, or in any version (`*`, `latest`; a range such as `>=1` is "
-    "accepted); sources in git without a version also in tox.ini, Pipfile, pnpm-workspace.yaml, environment.yml, noxfile.py, composer.json and Dockerfiles",
+    "accepted), unless it was so before, or the compiled requirements pin it by hash; sources in git without a version also in tox.ini, Pipfile, pnpm-workspace.yaml, environment.yml, noxfile.py, composer.json and Dockerfiles",
     advice="`{name}` comes from {source}, so that the code that is installed can change at any time. "
     "Name a version, a commit or a checksum.",
 )
@@ -52,7 +53,7 @@ _KEY: Final = re.compile(r"[\"']([\w@./-]{1,200})[\"']\s?:")
 _NEAR: Final = 200
 _QUOTED: Final = re.compile(r"[\"']([^\"'\n]{1,300})[\"']")
 _COMMIT: Final = re.compile(
-    r"[@#]([0-9a-f]{40}|[0-9a-f]{64}|v?\d+\.\d[\w.+-]*)(?:$|[#;\s\"'])|sha256[=:-]"
+    r"/archive/refs/tags/|[@#]([0-9a-f]{40}|[0-9a-f]{64}|v?\d+\.\d[\w.+-]*)(?:$|[#;\s\"'])|sha256[=:-]"
     r"|subdirectory.*[@#][0-9a-f]{40}"
 )
 _LOCAL: Final = ("workspace:", "file:", "link:", "portal:", "./", "../", "path:", "catalog:")
@@ -125,20 +126,89 @@ def find_dependencies(change: ChangeSet) -> Iterator[Finding]:
         lines = _lines_by_word(file) if new else {}
         places = {each.name: line for each in new if (line := lines.get(_normal(each.name), 0))}
         for each in new:
-            if each.name in places and old.get(each.name) != each.wanted and (source := _loose_source(each.wanted)):
+            source = _loose_source(each.wanted) if each.name in places else ""
+            if source and not _is_same_source(old.get(each.name), each.wanted) and not _is_hashed(change, file, each):
                 yield DEPENDENCY_NOT_PINNED.at(file.path, places[each.name], name=each.name, source=source)
         names = [
             each.name for each in new if each.is_for_users and _bare(each.name) not in known and each.name in places
         ]
+        scopes = {scope for each in old if (scope := _scope(each))}
         names = [
             name
             for name in dict.fromkeys(names)
-            if not _DEVELOPER_TOOLS.match(name) and not _is_named(name, change.title)
+            if not _DEVELOPER_TOOLS.match(name) and not _is_named(name, change.title) and _scope(name) not in scopes
         ]
         if len(names) > _MOST_AT_ONCE:  # a list that a program wrote, with the dependencies of dependencies
             continue
         if names and file.before is not None:
+            locked = _locked_names(change, file.path)
+            names = [name for name in names if _bare(name) not in locked]
+        if names and file.before is not None:
             yield DEPENDENCY_ADDED.at(file.path, min(places[name] for name in names), names=_listed(names))
+
+
+def _scope(name: str) -> str:
+    """The scope of a package of npm: `@babel` of `@babel/core`; empty without one."""
+    return name.partition("/")[0] if name.startswith("@") and "/" in name else ""
+
+
+_LOCKED_IN_TOML: Final = re.compile(r"^name = \"([^\"\n]+)\"", re.MULTILINE)
+_LOCKED_IN_YARN: Final = re.compile(r"^\"?((?:@[\w.-]+/)?[\w.-]+)@", re.MULTILINE)
+_LOCKED_IN_NPM: Final = re.compile(r"^\s*\"[^\"\n]*\bnode_modules/((?:@[\w.-]+/)?[\w.-]+)\": \{", re.MULTILINE)
+_LOCKED_IN_PNPM: Final = re.compile(r"^ {2}'?/?((?:@[\w.-]+/)?[\w.-]+)[@/]\d", re.MULTILINE)
+_LOCKED_IN_GO: Final = re.compile(r"^(\S+) v[^\s/]+ h1:", re.MULTILINE)
+_LOCKED_IN_RUBY: Final = re.compile(r"^ {4}([\w.-]+) \(", re.MULTILINE)
+_LOCKED_IN_REQUIREMENTS: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)(?:\[[^\]\n]*\])?(?:==| @ )", re.MULTILINE)
+_PYTHON_LOCKS: Final = {"poetry.lock": _LOCKED_IN_TOML, "uv.lock": _LOCKED_IN_TOML, "pdm.lock": _LOCKED_IN_TOML}
+_LOCKS: Final[Mapping[str, Mapping[str, re.Pattern[str]]]] = {
+    "package.json": {
+        "yarn.lock": _LOCKED_IN_YARN,
+        "package-lock.json": _LOCKED_IN_NPM,
+        "npm-shrinkwrap.json": _LOCKED_IN_NPM,
+        "pnpm-lock.yaml": _LOCKED_IN_PNPM,
+    },
+    "Cargo.toml": {"Cargo.lock": _LOCKED_IN_TOML},
+    "pyproject.toml": _PYTHON_LOCKS,
+    "setup.py": _PYTHON_LOCKS,
+    "setup.cfg": _PYTHON_LOCKS,
+    "go.mod": {"go.sum": _LOCKED_IN_GO},
+    "Gemfile": {"Gemfile.lock": _LOCKED_IN_RUBY},
+}
+"""The lock files of each list, with a pattern for the names inside."""
+
+
+def _locked_names(change: ChangeSet, path: str) -> frozenset[str]:
+    """The packages that the lock files of a list, in its folder or above, held before the change."""
+    found: set[str] = set()
+    for folder in PurePosixPath(path).parents:
+        for name, pattern in _LOCKS.get(PurePosixPath(path).name, {}).items():
+            found.update(pattern.findall(_text_before(change, str(folder / name))))
+    if path.endswith(".in"):
+        found.update(_LOCKED_IN_REQUIREMENTS.findall(_text_before(change, path.removesuffix(".in") + ".txt")))
+    return frozenset(map(_bare, found))
+
+
+def _text_before(change: ChangeSet, path: str) -> str:
+    content = change.base.read(path) if path in change.base.paths else None
+    return (content or b"").decode("utf-8", "replace")
+
+
+_NOTATION: Final = re.compile(r"^@?\s*(?:git\+)?(?:\w+://)?(?:git@)?(?:github(?:\.com)?[:/])?|\.git(?=$|[@#])")
+
+
+def _is_same_source(old: str | None, new: str) -> bool:
+    """Whether two texts name one source: `github:x/tool` is `git+https://github.com/x/tool.git`."""
+    return old is not None and _NOTATION.sub("", old) == _NOTATION.sub("", new)
+
+
+def _is_hashed(change: ChangeSet, file: ChangedFile, dependency: _Dependency) -> bool:
+    """Whether the file that is compiled from a list of requirements has the hash of a dependency."""
+    compiled = f"{file.path.removesuffix('.in')}.txt"
+    if not file.path.endswith(".in") or compiled not in change.tree.paths:
+        return False
+    text = (change.tree.read(compiled) or b"").decode("utf-8", "replace")
+    source = dependency.wanted.removeprefix("@").strip()
+    return re.search(rf"{re.escape(source)}[ \t]*\\\s*--hash=", text) is not None
 
 
 _VERSIONS_ONLY: Final = re.compile(

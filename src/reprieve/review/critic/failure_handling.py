@@ -30,10 +30,10 @@ _LONGEST_LINE: Final = 2_000
 NO_TIMEOUT: Final = CriticRule(
     id="no-timeout",
     severity=Severity.MEDIUM,
-    suffixes=(*_PYTHON, ".go"),
+    suffixes=(*_PYTHON, *_SCRIPTS, ".go"),
     finds="a call of requests, urllib, urllib3, http.client, smtplib, ftplib, imaplib, poplib or `socket.create_connection` without a timeout, httpx "
     "and aiohttp with `timeout=None`, `http.Get` and clients without `Timeout` in Go; a `timeout` argument that the change removes from a call in "
-    "Python, JavaScript or TypeScript; scripts and examples left out",
+    "Python, JavaScript or TypeScript; scripts, profiles, examples, programs that ask their own machine, and timeouts of statements of a database left out",
     advice="Without a timeout this call never returns when the other side does not answer: set one.",
 )
 NOT_VERIFIED: Final = CriticRule(
@@ -50,7 +50,7 @@ SWALLOWED: Final = CriticRule(
     is_practice=True,
     suffixes=(*_PYTHON, *_BRACES, ".rb", ".go"),
     finds="in Python a broad `except` (or `suppress`) that only passes or returns a constant, in other languages an empty `catch` or `rescue` without a "
-    "comment, `.catch(() => {})` of a promise that is awaited or returned, in Go an empty `if err != nil`, `_ = err`, or a call whose error was handled before; not in a file that does it elsewhere",
+    "comment, `.catch(() => {})` of a promise that is awaited or returned and does not only clean up, in Go an empty `if err != nil`, `_ = err`, or a call whose error was handled before; not in a file that does it elsewhere",
     advice="Every error vanishes here, mistakes in the code included, and the program goes on: "
     "catch the expected error only, or log it.",
 )
@@ -147,7 +147,7 @@ _PYTHON_RULES: Final[Mapping[str, CriticRule]] = {
 # Python
 
 
-_SCRIPT: Final = re.compile(r"(?:^|/)(?:scripts?|extras?|tools?|ci|docker|bin|hack|contrib)/")
+_SCRIPT: Final = re.compile(r"(?:^|/)(?:scripts?|extras?|tools?|ci|docker|bin|hack|contrib|profil\w*|bench\w*)/")
 """Folders with programs that a person or a job starts, and ends."""
 _EXAMPLE: Final = re.compile(r"(?:^|/)(?:examples?|docs?|samples?|demos?|tutorials?)/")
 """Folders with code that shows one thing and leaves the rest out."""
@@ -182,11 +182,17 @@ def check_python(change: ChangeSet) -> Iterator[Finding]:
             if _PYTHON_RULES[rule].is_practice and rule in habits:
                 continue
             lost = any(map(_PYTHON_HANDLES.search, file.removed.values())) and line not in file.added
-            if rule == NO_TIMEOUT.id and _SCRIPT.search(file.path):
+            if rule == NO_TIMEOUT.id and (_SCRIPT.search(file.path) or _asks_itself(file)):
                 continue
             if lost or not _is_explained(rule, lines[line - 1 : last]):
                 ends = rule == CANCELLATION.id and detail == "ends"
                 yield _PYTHON_RULES[rule].at(file.path, line, severity=Severity.LOW if ends else None)
+
+
+def _asks_itself(file: ChangedFile) -> bool:
+    """Whether a file is a program that a person starts against a server on the same machine."""
+    text = file.after or ""
+    return "__main__" in text and _LOCAL.search(text) is not None
 
 
 def _is_touched(file: ChangedFile, problem: Sequence[Any]) -> bool:
@@ -303,6 +309,14 @@ _GO_EMPTY: Final = re.compile(r"^\s*if\s+(?:[^{};]{1,200};\s*)?err\s*!=\s*nil\s*
 _NO_CATCH: Final = re.compile(
     r"(?:\bawait\b|\breturn\b|=|=>)\s.*\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*\}|null|undefined)\s*\)"
 )
+_CLEANS_UP: Final = re.compile(
+    r"(?:\bawait|\breturn|=|=>)\s+[\w.$?!\[\]]*\b(?:close|clean[uU]p\w{0,20}|unlink|rm|rmdir|destroy|abort|kill|dispose|cancel|teardown|terminate|disconnect)(?:All)?"
+    r"\((?:[^()]|\([^()]*\)){0,200}\)\s*\.catch\("
+)
+"""Calls that free something that is not needed any more: nothing is left to do where they fail."""
+_IGNORED_BEFORE: Final = re.compile(
+    r"\.catch\(\s*(?:\(\s*\w{0,20}\s*\)|\w{1,20})\s*=>\s*(?:\{\s*(?://[^\n]*\s*){0,5}\}|null|undefined)|\bcatch\s*(?:\([^(){}]{0,200}\)\s*)?\{\s*(?://[^\n]*\s*){0,5}\}"
+)
 _NOTHING: Final = re.compile(r"^\s*(?:nil|false|true)?\s*$")
 
 
@@ -323,7 +337,15 @@ def check_dropped_errors(change: ChangeSet) -> Iterator[Finding]:
             before=[text for _, text in _dropped_errors(file.suffix, old_lines)],
             kind=lambda _: SWALLOWED.id,
         )
-        yield from (SWALLOWED.at(file.path, number) for number, _ in new)
+        yield from (SWALLOWED.at(file.path, number) for number, _ in new if not _was_dropped(file, number))
+
+
+def _was_dropped(file: ChangedFile, number: int) -> bool:
+    """Whether the lines that a script replaces there dropped the error too."""
+    edit = next((each for each in file.edits if each.line <= number < each.line + len(each.added)), None)
+    if edit is None or file.suffix not in _SCRIPTS:
+        return False
+    return _IGNORED_BEFORE.search("\n".join(line[:_LONGEST_LINE] for line in edit.removed)) is not None
 
 
 _GO_TEST: Final = re.compile(r"^\s*(?:\}\s*else\s+)?if\s.{0,200}\berr\s*!=\s*nil\s*\{\s*$")
@@ -358,7 +380,8 @@ def check_lost_handling(change: ChangeSet) -> Iterator[Finding]:
 def _handled_before(file: ChangedFile, number: int) -> bool:
     """Whether the lines that an added line replaces used the error."""
     edit = next(each for each in file.edits if each.line <= number < each.line + len(each.added))
-    return any(_HANDLES.search(line[:_LONGEST_LINE]) for line in edit.removed)
+    kept = {_without_space(line) for line in edit.added}
+    return any(_HANDLES.search(line[:_LONGEST_LINE]) for line in edit.removed if _without_space(line) not in kept)
 
 
 def _numbered(text: str) -> dict[int, str]:
@@ -386,7 +409,7 @@ def _drops_error(suffix: str, lines: Mapping[int, str], number: int) -> bool:
     if suffix == ".go":
         tested = _GO_EMPTY.match(line)
         return bool(_GO_IGNORED.match(line) or (tested and (tested[1] or following == "}")))
-    if suffix in _SCRIPTS and _NO_CATCH.search(line):
+    if suffix in _SCRIPTS and _NO_CATCH.search(line) and not _CLEANS_UP.search(line):
         return True
     caught = _CATCH.search(line)
     return caught is not None and bool(caught[1] or (not line[caught.end() :].strip() and following.startswith("}")))
@@ -427,6 +450,12 @@ def check_go_timeouts(change: ChangeSet) -> Iterator[Finding]:
                 yield NO_TIMEOUT.at(file.path, first)
 
 
+_OF_STATEMENT: Final = re.compile(r"(?:statement|query|lock|transaction|idle\w*)_?timeout", re.IGNORECASE)
+_OPTION_ALONE: Final = re.compile(r"\s*timeout:\s*[\w.* ]+,?\s*(?://.*)?$")
+_REQUESTS: Final = re.compile(
+    r"\b(?:\w*[fF]etch|axios(?:\.\w+)?|got(?:\.\w+)?|ky(?:\.\w+)?|request)(?:<[^<>()]*>)?\((?:.*[,({])?\s*$"
+)
+_LINES_OF_CALL: Final = 12
 _TIMEOUT_ARGUMENT: Final = re.compile(
     r"(?:,\s*)?\b\w*timeout(?:_?(?:ms|seconds|s))?\s*[=:]\s*[\w.]+(?:\([^()]*\))?(?:\s*,)?", re.IGNORECASE
 )
@@ -438,8 +467,15 @@ def check_lost_timeouts(change: ChangeSet) -> Iterator[Finding]:
         if file.suffix not in {*_PYTHON, *_SCRIPTS} or file.is_test or file.is_generated or file.after is None:
             continue
         added = [_without_space(line) for line in file.added.values()]
+        if file.suffix in _SCRIPTS and any("timeout" in each.lower() for each in added):
+            continue  # it has moved
         for edit in file.edits:
             for line in edit.removed:
+                if _OF_STATEMENT.search(line[:_LONGEST_LINE]):
+                    continue
+                if file.suffix in _SCRIPTS and _OPTION_ALONE.match(line[:_LONGEST_LINE]) and _is_in_request(file, edit):
+                    yield NO_TIMEOUT.at(file.path, edit.line)
+                    continue
                 short = line[:_LONGEST_LINE]
                 found = _TIMEOUT_ARGUMENT.search(short) if "(" in short or short.rstrip().endswith(",") else None
                 if found is None or _without_space(short) in added:
@@ -447,6 +483,17 @@ def check_lost_timeouts(change: ChangeSet) -> Iterator[Finding]:
                 number = _line_without(edit, short, found)
                 if number and not any("timeout" in each.lower() for each in edit.added):
                     yield NO_TIMEOUT.at(file.path, number)
+
+
+def _is_in_request(file: ChangedFile, edit: Edit) -> bool:
+    """Whether the options of a request stand around an edit: its call is open above, and closed below."""
+    lines = (file.after or "").split("\n")
+    above = [line[:_LONGEST_LINE] for line in lines[max(0, edit.line - 1 - _LINES_OF_CALL) : edit.line - 1]]
+    start = next((at for at in range(len(above) - 1, -1, -1) if _REQUESTS.search(above[at])), None)
+    if start is None:
+        return False
+    inside = "".join(above[start:])
+    return inside.count("(") > inside.count(")")
 
 
 def _line_without(edit: Edit, line: str, found: re.Match[str]) -> int:

@@ -47,15 +47,15 @@ _EXPORT: Final = re.compile(
 _EXPORT_LIST: Final = re.compile(r"^export[ \t]+(?:type[ \t]+)?\{([^{}]*)\}", re.MULTILINE)
 _IMPORT: Final = re.compile(
     rf"^[ \t]*(?:import|export)\b[ \t]*(?:type\b[ \t]*)?(?:{_NAME}[ \t]*,[ \t]*)?"
-    r"\{([^{}]*)\}[ \t\n]*from[ \t]*(['\"])([@~.\w][^'\"\n]*)\2",
+    r"\{([^{}]*)\}[ \t\n]*from[ \t]*(['\"])([@#~.\w][^'\"\n]*)\2",
     re.MULTILINE,
 )
-_EXPORT_ALL: Final = re.compile(r"^[ \t]*export[ \t]*\*[ \t\n]*from[ \t]*(['\"])([@~.\w][^'\"\n]*)\1", re.MULTILINE)
+_EXPORT_ALL: Final = re.compile(r"^[ \t]*export[ \t]*\*[ \t\n]*from[ \t]*(['\"])([@#~.\w][^'\"\n]*)\1", re.MULTILINE)
 _DEFAULT: Final = re.compile(
     r"^export[ \t]+default\b|\bas[ \t]+default\b|\bexport[ \t]*\{[^{}]*\bdefault\b", re.MULTILINE
 )
 _DEFAULT_IMPORT: Final = re.compile(
-    rf"^[ \t]*import[ \t]+(?:type[ \t]+)?{_NAME}[ \t]*(?:,[ \t]*\{{[^{{}}]*\}}[ \t\n]*)?from[ \t]*(['\"])([@~.\w][^'\"\n]*)\1",
+    rf"^[ \t]*import[ \t]+(?:type[ \t]+)?{_NAME}[ \t]*(?:,[ \t]*\{{[^{{}}]*\}}[ \t\n]*)?from[ \t]*(['\"])([@#~.\w][^'\"\n]*)\1",
     re.MULTILINE,
 )
 _MAX_BARRELS: Final = 20
@@ -72,7 +72,7 @@ _PATH_ARGUMENT: Final = re.compile(r"\s*(?:/\*(?:[^*]|\*(?!/)){0,500}\*/\s*){0,3
 _TOLERATED: Final = re.compile(r"\s*\)\s*\.\s*catch\b")
 _MOCKED_LENGTH: Final = 1000
 """Characters after the path of a mock in which `virtual: true` is looked for."""
-_ALIAS: Final = re.compile(r"^[@~]?/")
+_ALIAS: Final = re.compile(r"^(?:[@~]?/|[@#](?=\w))")
 _BINDING: Final = re.compile(rf"(?:(?:const|let|var)[ ]+({_NAME})[ ]*=|import[ ]+({_NAME})[ ]+from\b)")
 """A name that a line binds for the whole file."""
 _USED: Final = re.compile(r"[ ]?\(|\.[A-Za-z_$]")
@@ -328,7 +328,10 @@ def resolve(paths: frozenset[str], user: str, target: str) -> str | None:
 
 
 def _resolve_alias(paths: frozenset[str], target: str) -> str | None:
-    """The one file whose path ends like `@/services/query` or `layout/Page`: the configuration of the build is not read."""
+    """The one file whose path ends like `@/services/query`, `#services/query` or `layout/Page`.
+
+    The configuration of the build is not read.
+    """
     wanted = _ALIAS.sub("", target.partition("?")[0])
     if "/" not in wanted:
         return None

@@ -30,7 +30,7 @@ SECRET: Final = CriticRule(
     depends_on_place=True,
     severity=Severity.HIGH,
     finds="keys and tokens in the format of a vendor, private keys, and random-looking values behind a name such as `password` or in a URL; made-up values, "
-    "and passwords in tests, documents and samples are left out",
+    "tokens that the documents of a vendor show, passwords in tests, documents and samples, and private keys in tests are left out",
     advice="This {kind} can be read by every reader of the repository, now and in its history. "
     "Revoke it, and read its successor from the environment or a secret store.",
 )
@@ -136,7 +136,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 _VENDOR_PLACEHOLDER: Final = re.compile(
     r"example|sample|dummy|fake|placeholder|change_?me|replace|your|redacted|xxx|foobar|insecure|[<>{}$]"
-    r"|\*\*|\.\.\."
+    r"|\*\*|\.\.\.|16C7e42F292c6912E7710c838347Ae178B4a|1B4a2e77838347a7E420ce178F2E7c6912E1"
     r"|012345|12345|23456|abcde|54321|deadbeef",
     re.IGNORECASE,
 )
@@ -191,8 +191,10 @@ def find_secrets(change: ChangeSet) -> Iterator[Finding]:
 def _secrets_in(file: ChangedFile, removed: set[str]) -> Iterator[Finding]:
     yield from _private_keys(file, removed)
     is_sample = _is_sample(file)
+    tests = _lines_of_tests(file)
     for number, line in _suspicious_lines(file):
-        secret = next((each for each in _taken_out(line) if _is_secret(file, each, is_sample=is_sample)), None)
+        is_made_up = is_sample or number in tests
+        secret = next((each for each in _taken_out(line) if _is_secret(file, each, is_sample=is_made_up)), None)
         if secret is not None and line.strip() not in removed and secret.value not in (file.before or ""):
             finding = SECRET.at(file.path, number, kind=_kind_of(secret.rule))
             quote = redact(line.strip()).replace(secret.value, f"[redacted:{secret.rule}]")
@@ -200,10 +202,13 @@ def _secrets_in(file: ChangedFile, removed: set[str]) -> Iterator[Finding]:
 
 
 def _private_keys(file: ChangedFile, removed: set[str]) -> Iterator[Finding]:
+    if _is_of_tests(file):
+        return
     lines = dict(file.added)
+    tests = _lines_of_tests(file)
     for number, line in lines.items():
         found = _PRIVATE_KEY.search(line[:MAX_LINE])
-        if found is None or line.strip() in removed:
+        if found is None or line.strip() in removed or number in tests:
             continue
         inside = line[found.end() : found.end() + MAX_LINE]
         below = [lines.get(number + 1 + each, "") for each in range(_LEAST_BODY_LINES + 2)]
@@ -334,11 +339,36 @@ _CI_NAME: Final = re.compile(
 )
 
 
+_TEST_FILE: Final = re.compile(r"(?:^|[._-])tests?(?:[._-]|$)", re.IGNORECASE)
+_TEST_FOLDER: Final = re.compile(r"(?<![a-z])test|unittest|pytest")
+_RUST_TESTS: Final = "#[cfg(test)]"
+
+
+def _is_of_tests(file: ChangedFile) -> bool:
+    """Whether only tests use a file, settings for tests included."""
+    folders = PurePosixPath(file.path.lower()).parts[:-1]
+    return file.is_test or any(map(_TEST_FOLDER.search, folders)) or _TEST_FILE.search(file.name) is not None
+
+
+def _lines_of_tests(file: ChangedFile) -> frozenset[int]:
+    """The lines of Rust that are compiled for tests alone."""
+    if file.suffix != ".rs" or _RUST_TESTS not in (file.after or ""):
+        return frozenset()
+    inside: set[int] = set()
+    is_test = False
+    for number, line in enumerate((file.after or "").split("\n"), 1):
+        is_test = is_test or line.startswith(_RUST_TESTS)
+        if is_test:
+            inside.add(number)
+        is_test = is_test and not line.startswith("}")
+    return frozenset(inside)
+
+
 def _is_sample(file: ChangedFile) -> bool:
     """Whether the file shows or tests something, so that its credentials are made up."""
     folders = PurePosixPath(file.path.lower()).parts[:-1]
     return (
-        file.is_test
+        _is_of_tests(file)
         or file.suffix in _PROSE | _TRANSLATED
         or _LOCALE.search(file.path.lower()) is not None
         or not _SAMPLE_FOLDERS.isdisjoint(folders)
@@ -461,7 +491,7 @@ _LEFTOVERS: Final = (
     _Leftover((".php",), re.compile(r"(var_dump|dd)\("), _PRINTS),
     _Leftover((".java", ".kt"), re.compile(r"((?:System\.out\.)?println)\(\"(?:DEBUG|debug:|XXX|>>>|here)"), _PRINTS),
     _Leftover((".go",), re.compile(r"(spew\.Dump|fmt\.Print(?:ln|f)?(?=\(\"(?:DEBUG|debug:|XXX|>>>)))\("), _PRINTS),
-    _Leftover((".go",), re.compile(r"(fmt\.Printf)\(\"[\w :=>-]{0,30}%[+#]v(?:\\n)?\""), _PRINTS_IN_LIBRARY),
+    _Leftover((".go",), re.compile(r"(fmt\.Printf)\(\"[^\"]{0,120}%[+#]v"), _PRINTS_IN_LIBRARY),
     _Leftover((".go",), re.compile(r"(println)\("), _PRINTS_IN_LIBRARY),
     _Leftover((".go",), re.compile(r"(log\.Print(?:f|ln)?)\(\"(?:DEBUG|debug:|XXX|>>>|here)\b"), _PRINTS),
     _Leftover((".go",), re.compile(r"(fmt\.Println)\(\"[\w$. :=-]{1,40}\"\s*,\s*[\w.\[]"), _PRINTS_IN_LIBRARY),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from reprieve.review.critic.findings import Severity
@@ -22,7 +23,8 @@ MIGRATION: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".py", ".sql", ".rb"),
     finds="migrations (Alembic, Django, Rails, SQL in a folder of migrations) that drop or rename a table or column, delete all rows, or add a required "
-    "column without a default, or make one required without filling it; not seen: ways back, what the same file creates",
+    "column without a default, or make one required without filling it; not seen: ways back, what the same file or an earlier migration of the change "
+    "creates, and what the title says that it drops from the database",
     advice="The migration {what}. {effect}",
 )
 MIGRATION_EDITED: Final = CriticRule(
@@ -30,7 +32,8 @@ MIGRATION_EDITED: Final = CriticRule(
     depends_on_place=True,
     severity=Severity.MEDIUM,
     suffixes=(".py", ".sql", ".rb"),
-    finds="changes of statements in migrations that exist already, validators, help texts and formatting left out",
+    finds="changes of statements in migrations that exist already; not seen: validators, help texts, formatting, `replaces`, and other attributes without "
+    "an effect on the schema",
     advice="Databases that ran this migration do not run it again and keep the old schema. Add a new "
     "migration instead.",
 )
@@ -163,6 +166,80 @@ _IMPORT: Final = re.compile(
 _FORMATTING: Final = re.compile(r"[\s'\"(),]")
 
 
+@dataclass(frozen=True, slots=True)
+class _Created:
+    """What the migrations of a change create, in lower case; to change it loses nothing."""
+
+    tables: frozenset[str]
+    columns: frozenset[tuple[str, str]]
+    """Each with its table first."""
+
+    def has(self, table: str, column: str) -> bool:
+        """Whether a table, or a column of an older table, is new; an empty name is not known."""
+        return table.lower() in self.tables or (table.lower(), column.lower()) in self.columns
+
+
+_MODEL_CREATED: Final = re.compile(r"\bCreateModel\(\s*name\s*=\s*[\"'](\w{1,80})[\"']")
+_FIELD_CREATED: Final = re.compile(
+    r"\bAddField\(\s*model_name\s*=\s*[\"'](\w{1,80})[\"'],\s*name\s*=\s*[\"'](\w{1,80})[\"']"
+    r"|\badd_column\(\s*[\"'](\w{1,80})[\"'],\s*(?:\w+\.)?Column\(\s*[\"'](\w{1,80})[\"']"
+    r"|\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+|ONLY\s+)*[\"`]?([\w.]{1,80})[\"`]?\s+ADD\s+COLUMN\s+(?:IF\s+NOT\s+EXISTS\s+)?[\"`]?(\w{1,80})",
+    re.IGNORECASE,
+)
+_TABLE_CHANGED: Final = re.compile(
+    r"\bmodel_name\s*=\s*[\"'](\w{1,80})[\"']|\b(?:op|batch_op)\.\w+_column\(\s*[\"'](\w{1,80})[\"'],"
+    r"|\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+|ONLY\s+)*[\"`]?([\w.]{1,80})",
+    re.IGNORECASE,
+)
+_DOWN_REVISION: Final = re.compile(r"^down_revision\b[^=\n]*=\s*[\"']([\w-]{1,80})[\"']", re.MULTILINE)
+_OWN_REVISION: Final = re.compile(r"^revision\b[^=\n]*=\s*[\"']([\w-]{1,80})[\"']", re.MULTILINE)
+_MAX_EARLIER: Final = 50
+
+
+def _created_in(texts: Iterable[str]) -> _Created:
+    """What migrations create on their way forwards."""
+    forwards = [_forwards(text) for text in texts]
+    tables = {found for text in forwards for pattern in (_CREATED, _MODEL_CREATED) for found in pattern.findall(text)}
+    columns = {
+        (found[1] or found[3] or found[5], found[2] or found[4] or found[6])
+        for text in forwards
+        for found in _FIELD_CREATED.finditer(text)
+    }
+    return _Created(
+        frozenset(map(_last_part, tables)),
+        frozenset((_last_part(table), column.lower()) for table, column in columns),
+    )
+
+
+def _forwards(text: str) -> str:
+    """A migration without the lines that undo it."""
+    backwards = _lines_backwards(text)
+    return "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number not in backwards)
+
+
+def _last_part(name: str) -> str:
+    """A name without its schema, in lower case."""
+    return name.lower().rpartition(".")[2]
+
+
+def _migrations_before(change: ChangeSet, file: ChangedFile) -> list[ChangedFile]:
+    """The new migrations that run before a file: by the chain of revisions, else by their names in one folder."""
+    new = [each for each in change.files if each.is_new and each.path != file.path and _is_migration(each)]
+    found: list[ChangedFile] = []
+    if down := _DOWN_REVISION.search(file.after or ""):
+        by_revision = {own[1]: each for each in new if (own := _OWN_REVISION.search(each.after or ""))}
+        while down is not None and (earlier := by_revision.pop(down[1], None)) and len(found) < _MAX_EARLIER:
+            found.append(earlier)
+            down = _DOWN_REVISION.search(earlier.after or "")
+        return found
+    folder = file.path.rpartition("/")[0]
+    return [each for each in new if each.path.rpartition("/")[0] == folder and each.path < file.path][:_MAX_EARLIER]
+
+
+_SAID: Final = re.compile(r"\b(?:drop|delet|remov)\w*\b[^.;:]{0,40}\b(?:table|column)s?\b", re.IGNORECASE)
+"""A title that says what the database loses. One that removes a field may be about the code alone."""
+
+
 def find_migrations(change: ChangeSet) -> Iterator[Finding]:
     """Migrations that lose data, break the running version, or were applied before they changed."""
     for file in change.files:
@@ -170,7 +247,9 @@ def find_migrations(change: ChangeSet) -> Iterator[Finding]:
             continue
         if (edited := _edited_line(file)) and not change.title.startswith("Revert"):
             yield MIGRATION_EDITED.at(file.path, edited)
-        if found := list(_changes_of_file(file)):
+        is_said = _SAID.search(change.title) is not None
+        found = [each for each in _changes_of_file(change, file) if not (is_said and each[1].startswith("drops"))]
+        if found:
             facts = [
                 _fact(what, [name for _, each, name, _ in found if each == what])
                 for what in _unique(each[1] for each in found)
@@ -181,20 +260,40 @@ def find_migrations(change: ChangeSet) -> Iterator[Finding]:
             yield finding.model_copy(update={"also": tuple(f"{file.path}:{number}" for number in numbers[1:])})
 
 
-def _changes_of_file(file: ChangedFile) -> Iterator[tuple[int, str, str, str]]:
+def _changes_of_file(change: ChangeSet, file: ChangedFile) -> Iterator[tuple[int, str, str, str]]:
     """What the added lines of a migration do: the line, a sentence with a gap, the name for the gap, and the effect."""
     text = file.after or ""
     lines = text.split("\n")
     code = "\n".join(line for line in lines if not is_comment(line, file.suffix))
-    created = {found.lower().rpartition(".")[2] for found in _CREATED.findall(code)}
+    made = {_last_part(found) for found in _CREATED.findall(_forwards(code))}
+    earlier = _created_in(each.after or "" for each in _migrations_before(change, file))
     backwards = _lines_backwards(text)
     for number, line in readable_lines(file):
         if number in backwards or is_comment(line, file.suffix):
             continue
         for what, name, effect in _changes_of_schema(file.suffix, lines, number, line):
             is_filled = what == _MADE_REQUIRED and _FILLS.search(text)
-            if name.lower().rpartition(".")[2] not in created and not is_filled:
+            above = _created_in(["\n".join(lines[: number - 1])])
+            is_new = _last_part(name) in made or any(
+                _is_change_of(created, what, _last_part(name), _table_changed(file.suffix, lines, number))
+                for created in (earlier, above)
+            )
+            if not (is_new or is_filled):
                 yield number, what, name, effect
+
+
+def _is_change_of(created: _Created, what: str, name: str, table: str) -> bool:
+    """Whether a change takes only what was created before it, or is one of an empty table."""
+    if "table" in what and created.has(name, ""):
+        return True
+    column = name if what.startswith(("drops", "renames")) else ""  # a required column needs its values
+    return created.has(table, column)
+
+
+def _table_changed(suffix: str, lines: list[str], number: int) -> str:
+    """The table, or the model, whose column a statement changes; empty where it does not say."""
+    found = _TABLE_CHANGED.search(_statement(suffix, lines, number))
+    return "" if found is None else _last_part(found[1] or found[2] or found[3])
 
 
 def _unique(values: Iterable[_Value]) -> Iterable[_Value]:
@@ -231,11 +330,37 @@ _NOT_STORED: Final = re.compile(
 """Parts of a migration that leave the schema as it is."""
 
 
+_ANY_TEXT: Final = r"(?:[bru]{0,2}(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')\s*)"
+_WITHOUT_EFFECT: Final = (
+    re.compile(
+        r"^(?:from[ \t]+\S+[ \t]+import[ \t]*(?:\([^()]*\)|[^(\n]*)|import[ \t][^\n]*)$|^[ \t]*#[^\n]*$", re.MULTILINE
+    ),
+    re.compile(
+        rf"\b(?:help_text|verbose_name|verbose_name_plural|populate_from)\s*=\s*(?:{_ANY_TEXT}+|\w*\(\s*{_ANY_TEXT}+,?\s*\))"
+    ),
+)
+_BARE_EXCEPT: Final = re.compile(r"\bexcept\s*:")
+_ATTRIBUTE: Final = re.compile(
+    r"^ {4}(?!operations\b|dependencies\b|run_before\b|initial\b|atomic\b)\w+[ \t]*=[ \t]*(?:\[[^\[\]]*\]|[^\[\n][^\n]*)$",
+    re.MULTILINE,
+)
+_DJANGO_CLASS: Final = re.compile(r"^class Migration\(", re.MULTILINE)
+
+
+def _effect_of(text: str) -> str:
+    """A migration without the parts that change neither the schema nor the data."""
+    for pattern in _WITHOUT_EFFECT:
+        text = pattern.sub("", text)
+    if found := _DJANGO_CLASS.search(text):
+        text = text[: found.start()] + _ATTRIBUTE.sub("", text[found.start() :])
+    return _FORMATTING.sub("", _BARE_EXCEPT.sub("except Exception:", text))
+
+
 def _edited_line(file: ChangedFile) -> int:
     """The first line of code that changed in a migration that existed; 0 where only its form changed."""
     if file.before is None or file.old_path != file.path:
         return 0
-    if _FORMATTING.sub("", file.before) == _FORMATTING.sub("", file.after or ""):
+    if _effect_of(file.before) == _effect_of(file.after or ""):
         return 0
     changed = [line[:MAX_LINE] for line in [*file.added.values(), *file.removed.values()]]
     if not any(line.strip() and not _IMPORT.match(line) and not _NOT_STORED.search(line) for line in changed):

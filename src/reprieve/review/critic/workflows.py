@@ -11,7 +11,7 @@ from reprieve.review.critic.rules import CriticCheck, CriticRule
 from reprieve.review.critic.source_text import is_comment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from reprieve.review.critic.change_set import ChangedFile, ChangeSet
     from reprieve.review.critic.findings import Finding
@@ -21,7 +21,8 @@ CI_PERMISSION: Final = CriticRule(
     severity=Severity.MEDIUM,
     suffixes=(".yml", ".yaml"),
     finds="workflows of GitHub that get `write-all`, write access to contents, actions, packages or deployments (releasing workflows excepted), "
-    "`secrets: inherit` or `pull_request_target`, and had none of it, or that lose all `permissions:`",
+    "`secrets: inherit` or `pull_request_target`, and had none of it, or that lose all `permissions:` of what they still run; a right whose need a comment "
+    "explains is left out",
     advice="`{entry}` {effect}. Grant only what the job needs.",
 )
 CI_UNPINNED_ACTION: Final = CriticRule(
@@ -45,7 +46,7 @@ CI_STEP_IGNORED: Final = CriticRule(
     id="ci-step-ignored",
     depends_on_place=True,
     severity=Severity.MEDIUM,
-    finds="steps with a known test, lint or audit tool that get `|| true`, `--exit-zero`, `continue-on-error` or `if: false`, or that a change which adds no other "
+    finds="steps with a known test, lint or audit tool that get `|| true`, `--exit-zero`, `continue-on-error` or `if: false` and had none of it, or that a change which adds no other "
     "command takes out of all files of continuous integration",
     advice="{what}: faults that it finds do not stop a merge any more. Repair the cause instead.",
 )
@@ -117,6 +118,9 @@ _STEP: Final = re.compile(r"(\s*)-\s")
 
 
 _LIMITS_RIGHTS: Final = re.compile(r"^\s*permissions:", re.MULTILINE)
+_JOB: Final = re.compile(r"^  ([\w-]+):\s*(?:#.*)?$")
+_REASON: Final = re.compile(r"(?:^|\s)#\s*(\S.*)$")
+_REASON_WORDS: Final = 3
 
 
 def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
@@ -125,7 +129,7 @@ def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
         if not _WORKFLOW.search(file.path) or file.is_deleted:
             continue
         before = file.before or ""
-        if _LIMITS_RIGHTS.search(before) and not _LIMITS_RIGHTS.search(file.after or ""):
+        if not _LIMITS_RIGHTS.search(file.after or "") and _limits_what_stays(before, file.after or ""):
             cut = min(file.cuts, default=1)
             yield CI_PERMISSION.at(
                 file.path, cut, entry="permissions:", effect="is gone, so all jobs get the default rights"
@@ -135,11 +139,33 @@ def find_workflow_rights(change: ChangeSet) -> Iterator[Finding]:
                 if pattern.match(line.strip()) and not pattern.search(before):
                     yield CI_PERMISSION.at(file.path, number, severity=severity, entry=entry, effect=effect)
             found = _SCOPE.match(line.strip())
-            if found and _PUBLISHES.search(file.name) and not _was_read(file, found[1]):
+            if found and (
+                (_PUBLISHES.search(file.name) and not _was_read(file, found[1])) or _is_explained(file, number)
+            ):
                 continue
             if found and (file.is_new or "permissions:" in before) and f"{found[1]}: write" not in before:
                 effect = f"lets the workflow change the {found[1]} of the repository"
                 yield CI_PERMISSION.at(file.path, number, entry=f"{found[1]}: write", effect=effect)
+
+
+def _limits_what_stays(before: str, after: str) -> bool:
+    """Whether the old `permissions:` limited the whole workflow, or a job that the new version still has."""
+    job = ""
+    for line in before.split("\n"):
+        job = found[1] if (found := _JOB.match(line[:MAX_LINE])) else job
+        if not _LIMITS_RIGHTS.match(line):
+            continue
+        if not line[:1].isspace() or re.search(rf"^  {re.escape(job)}:", after, re.MULTILINE):
+            return True
+    return False
+
+
+def _is_explained(file: ChangedFile, number: int) -> bool:
+    """Whether a comment on a line, or alone on the line above, says why."""
+    lines = (file.after or "").split("\n")
+    above = lines[number - 2].strip() if number > 1 else ""
+    comments = (_REASON.search(lines[number - 1][:MAX_LINE]), _REASON.match(above[:MAX_LINE]))
+    return any(each is not None and len(each[1].split()) >= _REASON_WORDS for each in comments)
 
 
 def _was_read(file: ChangedFile, scope: str) -> bool:
@@ -213,7 +239,7 @@ def find_ignored_steps(change: ChangeSet) -> Iterator[Finding]:
         lines = (file.after or "").split("\n")
         removed = {line.strip() for line in file.removed.values()}
         for number, line in readable_lines(file):
-            if line.strip() in removed or file.is_new or is_comment(line, file.suffix):
+            if line.strip() in removed or file.is_new or is_comment(line, file.suffix) or _was_ignored(file, number):
                 continue
             tool = _TOOL.search(_whole_command(lines, number)) if _OR_TRUE.search(line.rstrip()) else None
             if tool is None and _IGNORED.match(line):
@@ -221,6 +247,17 @@ def find_ignored_steps(change: ChangeSet) -> Iterator[Finding]:
             if tool:
                 yield CI_STEP_IGNORED.at(file.path, number, what=f"The result of `{tool[1]}` is ignored")
     yield from _removed_steps(change, files)
+
+
+def _was_ignored(file: ChangedFile, number: int) -> bool:
+    """Whether the lines that an added line replaces ignored the results of as many steps."""
+    edit = next(each for each in file.edits if each.line <= number < each.line + len(each.added))
+    return 0 < _ignored_steps(edit.added) <= _ignored_steps(edit.removed)
+
+
+def _ignored_steps(lines: Iterable[str]) -> int:
+    short = [line for line in lines if len(line) <= MAX_LINE]
+    return sum(bool(_IGNORED.match(line) or (_OR_TRUE.search(line.rstrip()) and _TOOL.search(line))) for line in short)
 
 
 def _whole_command(lines: list[str], number: int) -> str:
