@@ -126,11 +126,17 @@ class Lanes:
             elif now - lane.seen_at > self.handler.timeout:
                 lane.cancel(CancelReason.TIMEOUT)
 
-    def cancel_all(self, reason: CancelReason) -> None:
-        """Cancel every handler that runs."""
-        for lane in list(self._lanes):
-            if lane.message is not None:
-                lane.cancel(reason)
+    def cancel_all(self, reason: CancelReason) -> int:
+        """Cancel every handler that runs, once for each reason; return how many were cancelled now."""
+        lanes = [lane for lane in self._lanes if lane.message is not None and not lane.is_cancelled_for(reason)]
+        for lane in lanes:
+            lane.cancel(reason)
+        return len(lanes)
+
+    @property
+    def has_lost_runs(self) -> bool:
+        """Whether a handler still runs that was cancelled because the lease was lost."""
+        return any(each.message is not None and each.is_cancelled_for(CancelReason.LOST_LEASE) for each in self._lanes)
 
     async def close(self) -> None:
         """End the lanes."""
@@ -185,8 +191,12 @@ class _TaskLane:
     def wake(self) -> None:
         self._woken.set()
 
+    def is_cancelled_for(self, reason: CancelReason) -> bool:
+        return self._reason is reason
+
     def cancel(self, reason: CancelReason) -> None:
-        self._reason = reason
+        if self._reason is not CancelReason.LOST_LEASE:  # a run without a lease decides nothing, also if it is late
+            self._reason = reason
         self._task.cancel()
 
     def close(self) -> asyncio.Task[None]:
@@ -258,6 +268,9 @@ class _ThreadLane:
 
     def wake(self) -> None:
         self._woken.set()
+
+    def is_cancelled_for(self, reason: CancelReason) -> bool:  # noqa: ARG002 - a cancelled thread has no message
+        return False
 
     def cancel(self, reason: CancelReason) -> None:
         with self._lanes.lock:

@@ -146,6 +146,8 @@ class ConsumerRunner:
         )
         self._stopping = asyncio.Event()
         self._paused = self._blocked = self._needs_sweep = self._judges = False
+        self._sweeps_again = False
+        """Whether handlers without a lease were still running at the last sweep, which kept their messages."""
         self._read_lock = asyncio.Lock()
         self._batch = options.concurrency
         self._unacknowledged: list[bytes] = []
@@ -467,7 +469,7 @@ class ConsumerRunner:
         if not self._heartbeat.has_lease:
             self._lose_lease()
             return
-        if self._needs_sweep:
+        if self._needs_sweep or (self._sweeps_again and not self._lanes.has_lost_runs):
             await self._sweep()
         await self._write_results()
         if now >= self._rescue_at:
@@ -490,20 +492,20 @@ class ConsumerRunner:
 
     def _lose_lease(self) -> None:
         """Others take over what this consumer holds: cancel it. What is done stays to be acknowledged."""
-        if not self._lanes.held:
+        dropped = len(self._lanes.drop_queue()) + self._lanes.cancel_all(CancelReason.LOST_LEASE)
+        if not dropped:
             return
-        _LOG.error("%s: the lease is lost, %d messages are dropped", self.name, self._lanes.held)
-        self.counts.lost += self._lanes.held
-        self._lanes.drop_queue()
-        self._lanes.cancel_all(CancelReason.LOST_LEASE)
+        _LOG.error("%s: the lease is lost, %d messages are dropped", self.name, dropped)
+        self.counts.lost += dropped
         self._alone, self._needs_sweep = False, True
 
     async def _sweep(self) -> None:
         """Find what is pending under this consumer without its knowledge: the reply of a read was lost."""
         async with self._read_lock:
             await ensure_group(self._writing, self._keys.queue, self._group)
+            sweeps_again = self._lanes.has_lost_runs  # before the release: a handler can end while it runs
             await self._release()
-            self._needs_sweep = False
+            self._needs_sweep, self._sweeps_again = False, sweeps_again
         self._due_at = self._rescue_at = 0.0
         self._room.set()
 
