@@ -121,6 +121,24 @@ def test_what_is_no_address_is_refused_with_what_would_be_right(url):
         parse_address(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:hunter2#x@h",
+        "redis://:hunter2/et@host",
+        "redis://user:12/hunter2@host",
+        "redis://:p@[hunter2",
+        "unix://user:hunter2[@/run/redis.sock",
+        "redis://h/0?socket_timeout=hunter2",
+        "redis+sentinel://:hunter2/x@a/mine",
+    ],
+)
+def test_what_is_no_address_is_refused_without_a_part_of_its_password(url):
+    with pytest.raises(UsageError, match="percent-encode") as refused:
+        parse_address(url)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_slots_are_computed_as_a_cluster_does():
     assert (slot_of("engineering:queue"), slot_of("engineering:queue:dlq")) == (5551, 5463)
     assert slot_of("{user1000}.following") == slot_of("user1000") == 3443

@@ -56,6 +56,10 @@ COMMAND_TIMEOUT_SECONDS: Final = 5.0
 _MAX_REDIRECTS: Final = 5
 _MOVED: Final = re.compile(r"MOVED \d+ (?P<host>.*):(?P<port>\d+)$")
 _SCHEMES: Final = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+_UNREADABLE: Final = (
+    "this is no address of a Redis: write redis://user:password@host:port/0 with a port from 1 to 65535, "
+    "and percent-encode # / ? @ and : in the password (%23 %2F %3F %40 %3A)"
+)
 
 _UNAVAILABLE: Final = (
     AskError,
@@ -101,7 +105,7 @@ def parse_address(url: str) -> RedisAddress:
             "redis+sentinel://host:26379/service-name"
         )
     if scheme == "unix":
-        options: dict[str, Any] = dict(async_redis.parse_url(url))
+        options = _url_options(url)
         path = options.pop("path", "")
         options.pop("connection_class", None)
         return RedisAddress((), options, path=path)
@@ -113,24 +117,30 @@ def parse_address(url: str) -> RedisAddress:
     sentinel_options: dict[str, Any] = {}
     if sentinel:
         tail, service, sentinel_options = _sentinel_part(tail)
-    try:
-        options = dict(async_redis.parse_url(f"{base}://{credentials}{at}localhost{slash}{tail}"))
-    except ValueError as error:
-        raise UsageError(f"this is no address of a Redis: {error}") from None
+    if "@" in tail.partition("?")[0]:
+        raise UsageError(_UNREADABLE)  # a password with a slash: its first half would be taken for a host
+    options = _url_options(f"{base}://{credentials}{at}localhost{slash}{tail}")
     options.pop("host", None)
     options.pop("connection_class", None)
     return RedisAddress(parsed, options, tls=base == "rediss", service=service, sentinel_options=sentinel_options)
 
 
-def _host_and_port(text: str, default: int) -> tuple[str, int]:
-    parts = urlsplit(f"//{text}")
+def _url_options(url: str) -> dict[str, Any]:
     try:
-        port = parts.port
-    except ValueError:
-        raise UsageError(f"{text!r} has no port from 1 to 65535") from None
-    if not parts.hostname:
+        return dict(async_redis.parse_url(url))
+    except ValueError:  # its text quotes parts of the password
+        raise UsageError(_UNREADABLE) from None
+
+
+def _host_and_port(text: str, default: int) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # the text can be a part of the password
+        raise UsageError(_UNREADABLE) from None
+    if not host:
         raise UsageError("a Redis address needs a host, as in redis://localhost:6379/0")
-    return parts.hostname, default if port is None else port
+    return host, default if port is None else port
 
 
 def _sentinel_part(tail: str) -> tuple[str, str, dict[str, Any]]:
