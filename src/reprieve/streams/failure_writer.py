@@ -227,7 +227,8 @@ class FailureWriter:
     async def _dead_letter(self, ended: Sequence[Ruling]) -> tuple[int, int, bool]:
         if not ended:
             return 0, 0, False
-        keys = [self._keys.queue, self._keys.dead_letters, self._keys.state, self._keys.paused]
+        names = self._keys
+        keys = [names.queue, names.dead_letters, names.state, names.paused, names.replayed]
         calls = [
             (
                 self._group,

@@ -393,18 +393,22 @@ class ConsumerRunner:
             self._breaker.see(breaker)
             self._blocked = self._breaker.is_gated
         if replayed and messages:
-            ids = [each.message_id for each in messages]
-            flags = await self._reading.call("SMISMEMBER", self._keys.replayed, *ids)
-            found = [each for each, flag in zip(messages, flags, strict=True) if flag]
-            if found:
-                await self._failures.read_histories(found)
-                await self._reading.call("SREM", self._keys.replayed, *[each.message_id for each in found])
+            await self._read_replayed(self._reading, messages)
         if not (self._paused or self._blocked):
             return messages
         self._news.set()
         if messages:
             await self._failures.schedule([(each, 0, "") for each in messages])
         return []
+
+    async def _read_replayed(self, connection: RedisConnection, messages: Sequence[StreamMessage]) -> None:
+        """Read the histories of replayed messages, which hold their keys, before they run for the first time."""
+        ids = [each.message_id for each in messages]
+        flags = await connection.call("SMISMEMBER", self._keys.replayed, *ids)
+        found = [each for each, flag in zip(messages, flags, strict=True) if flag]
+        if found:
+            await self._failures.read_histories(found)
+            await connection.call("SREM", self._keys.replayed, *[each.message_id for each in found])
 
     # --- acknowledging ---
 
@@ -451,7 +455,7 @@ class ConsumerRunner:
                     raise
         if self._with_history:
             messages = list(self._with_history)
-            keys = [self._keys.queue, self._keys.state]
+            keys = [self._keys.queue, self._keys.state, self._keys.replayed]
             acknowledged = await self._writing.run(ACKNOWLEDGE, keys, self._group, *[m.message_id for m in messages])
             self.counts.lost += len(messages) - acknowledged
             del self._with_history[: len(messages)]
@@ -710,6 +714,8 @@ class ConsumerRunner:
         )
         queue, group = self._keys.queue, self._group
         messages = [StreamMessage(queue, group, each[0], each[1]) for each in read[0][1]] if read else []
+        if messages:
+            await self._read_replayed(self._writing, messages)
         if len(messages) < admitted:
             more, _ = await self._claim_due(admitted - len(messages), fewest_attempts=True)
             messages += more
