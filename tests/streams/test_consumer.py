@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -11,8 +12,11 @@ from pydantic import BaseModel
 import reprieve
 from reprieve.streams.consumer import Consumer, ConsumerOptions
 from reprieve.streams.dead_letters import decode_dead_letter
+from reprieve.streams.group_alerts import GroupAlerts
 from reprieve.streams.keys import WAITING_CONSUMER
-from support.stream_groups import Group, running
+from reprieve.streams.pause import GroupPause
+from reprieve.streams.scripts import CLAIM_NOTIFICATION
+from support.stream_groups import LEASE, Group, running
 
 QUICK = reprieve.Policy(max_attempts=4, backoff=reprieve.Backoff(schedule=(0.1, 0.2, 0.1)))
 
@@ -378,6 +382,55 @@ async def test_an_alert_is_one_for_all_consumers_with_a_count_and_is_resolved(gr
     assert [each.kind for each in notices] == ["raise", "resolve"]
     assert notices[0].dedup_key == notices[1].dedup_key
     assert (await group.status()).alerts == ()
+
+
+async def test_the_alert_of_a_fatal_failure_is_written_after_an_error_of_redis(group, monkeypatch):
+    write, errors = GroupAlerts._write, []
+
+    async def fail_once(alerts, noted):
+        if not errors:
+            errors.append(ConnectionError("Redis is away"))
+            raise errors[0]
+        await write(alerts, noted)
+
+    async def handle(task):
+        raise reprieve.Permanent("key revoked", error_class=reprieve.ErrorClass.AUTH_DENIED)
+
+    monkeypatch.setattr(GroupAlerts, "_write", fail_once)
+    group.add({"n": "1"})
+    async with running(group.consumer(handle), group):
+        await group.until(lambda: group.call("HLEN", group.keys.alerts) == 1)
+    (alert,) = (await group.status()).alerts
+    assert (alert.rule, alert.count) == ("fatal", 1)
+
+
+async def test_a_pause_whose_consumer_ended_before_it_wrote_the_alert_raises_it_once(group):
+    async def handle(task):
+        raise AssertionError("paused")
+
+    pause = GroupPause(reason="key revoked", actor="reprieve", at=time.time() - 60, error_class="AUTH_DENIED")
+    group.call("SET", group.keys.paused, replace(pause, message_id="1-1").to_json())
+    async with running(group.consumer(handle), group):
+        await group.until(lambda: group.call("HLEN", group.keys.alerts) == 1)
+        await asyncio.sleep(LEASE)
+        (alert,) = (await group.status()).alerts
+    assert (alert.rule, alert.error_class, alert.count) == ("fatal", "AUTH_DENIED", 1)
+
+
+async def test_notifications_of_a_removed_sink_hide_none_of_another(group):
+    def claim():
+        keys = [group.keys.notifications]
+        return group._connection.run(CLAIM_NOTIFICATION, keys, "mine", 1000, 60.0)
+
+    now = time.time()
+    for n in range(300):
+        text = json.dumps({"sink": "removed", "n": n, "at": now - (3600 if n < 150 else 0)})
+        group.call("ZADD", group.keys.notifications, n, text)
+    mine = json.dumps({"sink": "mine", "at": now})
+    group.call("ZADD", group.keys.notifications, 1000, mine)
+    assert claim() == mine.encode()
+    assert claim() is None
+    assert group.call("ZCARD", group.keys.notifications) == 151
 
 
 async def test_upstream_failures_page_when_spent_and_rate_limits_warn_when_they_are_many(group):

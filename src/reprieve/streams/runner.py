@@ -548,7 +548,6 @@ class ConsumerRunner:
             if result.paused:
                 self._paused = True
                 await self._give_back_queue()
-            await self._alerts.flush()
         await self._tell_breaker(rulings)
         if self._judges and not self._rulings:
             self._judges = False
@@ -556,6 +555,7 @@ class ConsumerRunner:
         if self._alone and not self._lanes.held:
             self._alone, self._due_at = False, 0.0
             self._room.set()
+        await self._alerts.flush()  # on every turn: an error keeps the alerts, but their rulings are written
 
     async def _tell_breaker(self, rulings: Sequence[Ruling]) -> None:
         breaker, successes = self._breaker, self._lanes.successes
