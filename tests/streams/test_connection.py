@@ -1,6 +1,7 @@
 """Connections never retry by themselves, and a URL says all that is needed."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from redis._parsers.base import BaseParser
@@ -164,6 +165,25 @@ async def test_a_server_that_became_a_replica_is_recognized(redis_server):
         with pytest.raises(ResponseError) as told:
             await connection.call("SET", "a", 1)
         assert is_unavailable(told.value)
+    finally:
+        redis_server.call("REPLICAOF", "NO", "ONE")
+        await connection.close()
+
+
+@pytest.mark.parametrize("way", ["pipeline", "run", "run_each"])
+async def test_a_connection_to_a_server_that_became_a_replica_is_closed(redis_server, way):
+    connection = RedisConnection(parse_address(redis_server.url))
+    before = await connection.call("CLIENT", "ID")
+    await connection.call("REPLICAOF", "127.0.0.1", 1)
+    try:
+        with suppress(ResponseError):
+            if way == "pipeline":
+                await connection.pipeline([("SET", "a", 1)], raises=False)
+            elif way == "run":
+                await connection.run(COMPARE_AND_SET, ["k"], "", "x", 1000)
+            else:
+                await connection.run_each(COMPARE_AND_SET, ["k"], [("", "x", 1000)], raises=False)
+        assert await connection.call("CLIENT", "ID") != before
     finally:
         redis_server.call("REPLICAOF", "NO", "ONE")
         await connection.close()

@@ -1,7 +1,7 @@
 """Connections to Redis that never retry by themselves and give replies as the server sent them.
 
 redis-py's clients send a command again after a timeout. A read that is sent again leaves what the first one
-delivered pending, and nobody knows of it. So these connections use redis-py's own connection classes without its
+delivered pending, and no consumer knows of it. So these connections use redis-py's own connection classes without its
 clients: one try, 5 seconds for a reply (ORC-3.1), RESP2, bytes. The consumer's loop is the one retry layer.
 
 An address is a URL of redis-py. Several hosts are tried in order. `redis+sentinel` asks the named hosts where the
@@ -71,6 +71,8 @@ _UNAVAILABLE: Final = (
     TryAgainError,
 )
 _UNAVAILABLE_WORDS: Final = frozenset({"NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED", "NOGROUP"})
+_REFUSED_IN_SCRIPT: Final = re.compile(r"^Error running script .* -(READONLY|MASTERDOWN|OOM|MISCONF|NOREPLICAS) ")
+"""How Redis 6.2 words what a command of a script was refused with."""
 
 UNREACHABLE: Final = (RedisError, OSError)
 """What a command raises that Redis did not carry out, or whose reply was lost."""
@@ -157,7 +159,9 @@ def _sentinel_part(tail: str) -> tuple[str, str, dict[str, Any]]:
 def is_unavailable(error: BaseException) -> bool:
     """Whether a reply says that this server cannot serve now: loading, failing over, a replica, out of memory."""
     # redis-py takes the first word off the replies that it has a class for.
-    return isinstance(error, _UNAVAILABLE) or str(error).partition(" ")[0] in _UNAVAILABLE_WORDS
+    if isinstance(error, _UNAVAILABLE) or str(error).partition(" ")[0] in _UNAVAILABLE_WORDS:
+        return True
+    return _REFUSED_IN_SCRIPT.search(str(error)) is not None
 
 
 class RedisConnection:
@@ -188,12 +192,11 @@ class RedisConnection:
                 # A MOVED command was not carried out. All keys are in one slot, so all commands were moved.
                 await self._disconnect()
                 self._moved = _moved_to(moved)
-        if raises:
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    if is_unavailable(reply):
-                        await self.close()
-                    raise reply
+            if any(isinstance(reply, Exception) and is_unavailable(reply) for reply in replies):
+                await self._disconnect()  # the next call finds the server that serves now
+        for reply in replies if raises else ():
+            if isinstance(reply, Exception):
+                raise reply
         return replies
 
     async def run(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:  # noqa: ANN401 - the same
