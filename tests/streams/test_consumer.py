@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from reprieve.streams.dead_letters import decode_dead_letter
 from reprieve.streams.group_alerts import GroupAlerts
 from reprieve.streams.keys import WAITING_CONSUMER
 from reprieve.streams.pause import GroupPause
+from reprieve.streams.runner import ConsumerRunner
 from reprieve.streams.scripts import CLAIM_NOTIFICATION
 from support.stream_groups import LEASE, Group, running
 
@@ -307,6 +309,60 @@ async def test_a_handler_cancelled_by_a_stop_is_charged_to_the_deploy_budget_alo
 
     await group.drain(handle)
     assert attempts == [1]
+
+
+async def test_a_handler_that_swallows_its_cancellation_leaves_no_trace_in_its_lane(group):
+    left = []
+
+    async def handle(task):
+        try:
+            await asyncio.sleep(30 if task["n"] == "slow" else 0)
+        except asyncio.CancelledError:
+            return
+        if task["n"] == "next":
+            left.append(asyncio.current_task().cancelling())
+            raise asyncio.CancelledError
+
+    group.add({"n": "slow"})
+    consumer = group.consumer(handle, concurrency=1, timeout=0.2, profile=reprieve.Policy(max_attempts=1))
+    async with running(consumer, group):
+        await group.until(lambda: group.running() == 1)
+        group.add({"n": "next"})
+        await group.until(lambda: group.dead_letters())
+    assert left == [0]
+    assert "CancelledError" in group.dead_letters()[0].error
+
+
+async def test_a_handler_that_ignores_its_cancellation_does_not_keep_a_consumer_from_ending(group):
+    ends = asyncio.Event()
+
+    async def handle(task):
+        while not ends.is_set():
+            with suppress(asyncio.CancelledError):
+                await ends.wait()
+
+    group.add({"n": "1"})
+    async with running(group.consumer(handle, shutdown_timeout=0.1), group):
+        await group.until(lambda: group.running() == 1)
+    ends.set()
+    assert group.pending() == 1
+
+
+async def test_no_heartbeat_comes_after_a_consumer_has_left(group, monkeypatch):
+    release = ConsumerRunner._release
+
+    async def release_slowly(runner, *, leave=False):
+        await release(runner, leave=leave)
+        if leave:
+            await asyncio.sleep(LEASE)
+
+    async def handle(task):
+        pass
+
+    monkeypatch.setattr(ConsumerRunner, "_release", release_slowly)
+    group.add({"n": "1"})
+    await group.drain(handle)
+    assert group.call("EXISTS", group.keys.consumers) == 0
 
 
 async def test_new_messages_flow_during_a_storm_of_retries_and_the_reverse(group):

@@ -221,6 +221,7 @@ class ConsumerRunner:
         await self._lanes.close()
         try:
             await self._write_results()
+            await asyncio.to_thread(self._heartbeat.stop)  # a beat after the release would add the consumer again
             await self._release(leave=True)
         except (RedisError, OSError) as error:
             _LOG.warning("%s: left without a word, the lease runs out: %s", self.name, redact(str(error)))
