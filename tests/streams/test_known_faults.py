@@ -54,7 +54,7 @@ class Scripts:
         return self.connection.run(CLAIM_SUSPECT, names, self.group.name, consumer, WAITING_CONSUMER)
 
     def retry(self, message_id, deliveries, delay=0, history='{"handler": 1}', consumer=ME):
-        names = [self.keys.queue, self.keys.waiting, self.keys.state]
+        names = [self.keys.queue, self.keys.waiting, self.keys.state, self.keys.suspects]
         reply = self.connection.run(
             SCHEDULE_RETRY, names, self.group.name, consumer, WAITING_CONSUMER, message_id, deliveries, delay, history
         )
@@ -227,6 +227,29 @@ async def test_fault_4_a_message_whose_dead_letter_is_refused_stays_pending(scri
         group.call("XADD", group.keys.dead_letters, "1-0", "a", "b")
         await group.until(lambda: len(group.dead_letters()) == 2)
     assert group.pending() == 0
+
+
+async def test_fault_4_a_poison_message_whose_dead_letter_is_refused_stays_a_suspect(scripts, monkeypatch):
+    group, keys = scripts.group, scripts.keys
+    monkeypatch.setattr("reprieve.streams.failure_writer._DEAD_LETTER_RETRY_SECONDS", 0.5)
+    seen = []
+
+    async def handle(task):
+        seen.append(task)
+
+    (message_id,) = group.add({"n": "1"})
+    scripts.read(WAITING_CONSUMER)
+    group.call("ZADD", keys.suspects, 1, message_id)
+    group.call("HSET", keys.state, f"{message_id}:crash", 3)
+    group.call("XADD", keys.dead_letters, "18446744073709551615-18446744073709551615", "full", "1")
+    async with running(group.consumer(handle), group):
+        await group.until(lambda: group.call("HLEN", keys.alerts))
+        await group.until(lambda: group.call("ZSCORE", keys.suspects, message_id))
+        assert group.call("HGET", keys.state, f"{message_id}:crash") == b"3"
+        group.call("DEL", keys.dead_letters)
+        await group.until(lambda: group.dead_letters())
+    (letter,) = group.dead_letters()
+    assert (letter.context["origin"], seen, group.pending()) == ("crash", [], 0)
 
 
 async def test_fault_5_the_pause_is_set_by_the_script_that_dead_letters(scripts):

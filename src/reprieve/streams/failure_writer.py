@@ -218,7 +218,7 @@ class FailureWriter:
         arguments: list[Any] = []
         for message, delay, history in messages:
             arguments += [message.message_id, message.deliveries, delay, history]
-        keys = [self._keys.queue, self._keys.waiting, self._keys.state]
+        keys = [self._keys.queue, self._keys.waiting, self._keys.state, self._keys.suspects]
         reply = await self._connection.run(
             SCHEDULE_RETRY, keys, self._group, self._consumer, WAITING_CONSUMER, *arguments
         )
