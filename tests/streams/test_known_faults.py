@@ -247,7 +247,7 @@ async def test_fault_4_a_poison_message_whose_dead_letter_is_refused_stays_a_sus
         await group.until(lambda: group.call("ZSCORE", keys.suspects, message_id))
         assert group.call("HGET", keys.state, f"{message_id}:crash") == b"3"
         group.call("DEL", keys.dead_letters)
-        await group.until(lambda: group.dead_letters())
+        await group.until(group.dead_letters)
     (letter,) = group.dead_letters()
     assert (letter.context["origin"], seen, group.pending()) == ("crash", [], 0)
 
