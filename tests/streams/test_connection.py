@@ -1,6 +1,7 @@
 """Connections never retry by themselves, and a URL says all that is needed."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 from redis._parsers.base import BaseParser
@@ -121,6 +122,24 @@ def test_what_is_no_address_is_refused_with_what_would_be_right(url):
         parse_address(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://user:hunter2#x@h",
+        "redis://:hunter2/et@host",
+        "redis://user:12/hunter2@host",
+        "redis://:p@[hunter2",
+        "unix://user:hunter2[@/run/redis.sock",
+        "redis://h/0?socket_timeout=hunter2",
+        "redis+sentinel://:hunter2/x@a/mine",
+    ],
+)
+def test_what_is_no_address_is_refused_without_a_part_of_its_password(url):
+    with pytest.raises(UsageError, match="percent-encode") as refused:
+        parse_address(url)
+    assert "hunter2" not in str(refused.value)
+
+
 def test_slots_are_computed_as_a_cluster_does():
     assert (slot_of("engineering:queue"), slot_of("engineering:queue:dlq")) == (5551, 5463)
     assert slot_of("{user1000}.following") == slot_of("user1000") == 3443
@@ -146,6 +165,25 @@ async def test_a_server_that_became_a_replica_is_recognized(redis_server):
         with pytest.raises(ResponseError) as told:
             await connection.call("SET", "a", 1)
         assert is_unavailable(told.value)
+    finally:
+        redis_server.call("REPLICAOF", "NO", "ONE")
+        await connection.close()
+
+
+@pytest.mark.parametrize("way", ["pipeline", "run", "run_each"])
+async def test_a_connection_to_a_server_that_became_a_replica_is_closed(redis_server, way):
+    connection = RedisConnection(parse_address(redis_server.url))
+    before = await connection.call("CLIENT", "ID")
+    await connection.call("REPLICAOF", "127.0.0.1", 1)
+    try:
+        with suppress(ResponseError):
+            if way == "pipeline":
+                await connection.pipeline([("SET", "a", 1)], raises=False)
+            elif way == "run":
+                await connection.run(COMPARE_AND_SET, ["k"], "", "x", 1000)
+            else:
+                await connection.run_each(COMPARE_AND_SET, ["k"], [("", "x", 1000)], raises=False)
+        assert await connection.call("CLIENT", "ID") != before
     finally:
         redis_server.call("REPLICAOF", "NO", "ONE")
         await connection.close()

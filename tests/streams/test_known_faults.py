@@ -12,6 +12,7 @@ from reprieve.streams.history import MessageHistory, read_history
 from reprieve.streams.keys import CONSUMER_PREFIX, WAITING_CONSUMER
 from reprieve.streams.lost_consumers import report_lost_consumers
 from reprieve.streams.scripts import (
+    ACKNOWLEDGE,
     CLAIM_DUE,
     CLAIM_SUSPECT,
     DEAD_LETTER,
@@ -53,14 +54,15 @@ class Scripts:
         return self.connection.run(CLAIM_SUSPECT, names, self.group.name, consumer, WAITING_CONSUMER)
 
     def retry(self, message_id, deliveries, delay=0, history='{"handler": 1}', consumer=ME):
-        names = [self.keys.queue, self.keys.waiting, self.keys.state]
+        names = [self.keys.queue, self.keys.waiting, self.keys.state, self.keys.suspects]
         reply = self.connection.run(
             SCHEDULE_RETRY, names, self.group.name, consumer, WAITING_CONSUMER, message_id, deliveries, delay, history
         )
         return reply[0]
 
     def dead_letter(self, message_id, deliveries, consumer=ME, pause=""):
-        names = [self.keys.queue, self.keys.dead_letters, self.keys.state, self.keys.paused]
+        keys = self.keys
+        names = [keys.queue, keys.dead_letters, keys.state, keys.paused, keys.replayed]
         return self.connection.run(
             DEAD_LETTER, names, self.group.name, consumer, message_id, deliveries, "{}", "{}", "{}", pause
         )
@@ -133,6 +135,43 @@ async def test_fault_3_a_replayed_message_keeps_its_history_and_its_key(scripts)
     assert group.call("EXISTS", group.keys.replayed) == 0
 
 
+async def test_fault_3_a_replayed_message_keeps_its_key_while_the_breaker_is_open(scripts):
+    group = scripts.group
+    keys = []
+
+    async def handle(task, message):
+        keys.append(message.key)
+        if task["n"] == "down":
+            raise reprieve.Retryable("overloaded", error_class=reprieve.ErrorClass.OVERLOADED)
+
+    limits = reprieve.BreakerLimits(open_seconds=0.1, full_calls=1)
+    patient = reprieve.Policy(max_attempts=100, backoff=reprieve.Backoff(schedule=(60.0,)))
+    group.add(*[{"n": "down"} for _ in range(5)])
+    async with running(group.consumer(handle, profile=patient, breaker=limits), group):
+        await group.until(lambda: b'"open"' in (group.call("GET", group.keys.breaker) or b""))
+        group.call("SADD", group.keys.replayed, "9-9", *(replayed := ["99999999999999-1"]))
+        group.call("HSET", group.keys.state, *replayed, MessageHistory(replays=1, original_id="1-1").to_json())
+        group.call("XADD", group.queue, *replayed, "n", "1")
+        await group.until(lambda: len(keys) == 6)
+        await group.until(lambda: group.running() == 0)
+    assert keys[5] == f"{group.queue}:1-1"
+    assert group.call("SMEMBERS", group.keys.replayed) == [b"9-9"]
+
+
+@pytest.mark.parametrize("end", ["acknowledged", "dead-lettered"])
+async def test_fault_3_the_end_of_a_message_takes_it_from_the_replayed(scripts, end):
+    group, keys = scripts.group, scripts.keys
+    (message_id,) = group.add({"n": "1"})
+    group.call("SADD", keys.replayed, message_id)
+    scripts.read()
+    if end == "acknowledged":
+        names = [keys.queue, keys.state, keys.replayed]
+        assert scripts.connection.run(ACKNOWLEDGE, names, group.name, message_id) == 1
+    else:
+        assert scripts.dead_letter(message_id, 1) is not None
+    assert group.call("EXISTS", keys.replayed) == 0
+
+
 async def test_fault_3_a_replay_by_claim_with_the_old_deliveries_reaches_only_its_own_group(scripts):
     group = scripts.group
     group.call("XGROUP", "CREATE", group.queue, "other", "0")
@@ -188,6 +227,29 @@ async def test_fault_4_a_message_whose_dead_letter_is_refused_stays_pending(scri
         group.call("XADD", group.keys.dead_letters, "1-0", "a", "b")
         await group.until(lambda: len(group.dead_letters()) == 2)
     assert group.pending() == 0
+
+
+async def test_fault_4_a_poison_message_whose_dead_letter_is_refused_stays_a_suspect(scripts, monkeypatch):
+    group, keys = scripts.group, scripts.keys
+    monkeypatch.setattr("reprieve.streams.failure_writer._DEAD_LETTER_RETRY_SECONDS", 0.5)
+    seen = []
+
+    async def handle(task):
+        seen.append(task)
+
+    (message_id,) = group.add({"n": "1"})
+    scripts.read(WAITING_CONSUMER)
+    group.call("ZADD", keys.suspects, 1, message_id)
+    group.call("HSET", keys.state, f"{message_id}:crash", 3)
+    group.call("XADD", keys.dead_letters, "18446744073709551615-18446744073709551615", "full", "1")
+    async with running(group.consumer(handle), group):
+        await group.until(lambda: group.call("HLEN", keys.alerts))
+        await group.until(lambda: group.call("ZSCORE", keys.suspects, message_id))
+        assert group.call("HGET", keys.state, f"{message_id}:crash") == b"3"
+        group.call("DEL", keys.dead_letters)
+        await group.until(group.dead_letters)
+    (letter,) = group.dead_letters()
+    assert (letter.context["origin"], seen, group.pending()) == ("crash", [], 0)
 
 
 async def test_fault_5_the_pause_is_set_by_the_script_that_dead_letters(scripts):

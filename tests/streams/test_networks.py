@@ -78,7 +78,10 @@ async def test_a_consumer_that_is_cut_off_for_longer_than_the_lease_drops_what_i
     async def handle(task, message):
         runs.append(message.id)
         if len(runs) == 1:
-            await asyncio.sleep(30)
+            try:
+                await asyncio.sleep(30)
+            finally:
+                await asyncio.sleep(0.3)
 
     async with redis_proxy(socket_of(group)) as proxy:
         (message_id,) = group.add({"n": "1"})
@@ -94,6 +97,35 @@ async def test_a_consumer_that_is_cut_off_for_longer_than_the_lease_drops_what_i
     assert runs[:2] == [message_id, message_id]
     assert cut_off.counts.lost >= 1
     assert group.pending() == 0
+
+
+async def test_a_message_comes_back_whose_handler_cleans_up_for_longer_than_the_lease_was_lost(group):
+    runs, cancels, cleaned = [], [], asyncio.Event()
+
+    async def handle(task):
+        runs.append(task["n"])
+        if runs == ["1"]:
+            while not cleaned.is_set():
+                try:
+                    await cleaned.wait()
+                except asyncio.CancelledError:
+                    cancels.append(1)
+            raise asyncio.CancelledError
+
+    async with redis_proxy(socket_of(group)) as proxy, running(group.consumer(handle), group, url=proxy.url) as run:
+        group.add({"n": "1"})
+        await group.until(lambda: runs)
+        proxy.cut()
+        await group.until(lambda: cancels)
+        await asyncio.sleep(0.2)
+        proxy.mend()
+        group.add({"n": "2"})
+        await group.until(lambda: "2" in runs)  # it reads again, so it has swept
+        cleaned.set()
+        await group.until(lambda: group.pending() == 0)
+    assert runs == ["1", "2", "1"]
+    assert len(cancels) == 1
+    assert run.counts.lost == 1
 
 
 @pytest.mark.parametrize("kind", ["valkey", "redis62"])

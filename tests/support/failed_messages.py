@@ -110,7 +110,7 @@ class StreamGroup:
         keys = self.keys
         dead = await self.redis.run(
             DEAD_LETTER,
-            (keys.queue, keys.dead_letters, keys.state, keys.paused),
+            (keys.queue, keys.dead_letters, keys.state, keys.paused, keys.replayed),
             self.group,
             CONSUMER,
             message.message_id,

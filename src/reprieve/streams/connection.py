@@ -1,7 +1,7 @@
 """Connections to Redis that never retry by themselves and give replies as the server sent them.
 
 redis-py's clients send a command again after a timeout. A read that is sent again leaves what the first one
-delivered pending, and nobody knows of it. So these connections use redis-py's own connection classes without its
+delivered pending, and no consumer knows of it. So these connections use redis-py's own connection classes without its
 clients: one try, 5 seconds for a reply (ORC-3.1), RESP2, bytes. The consumer's loop is the one retry layer.
 
 An address is a URL of redis-py. Several hosts are tried in order. `redis+sentinel` asks the named hosts where the
@@ -56,6 +56,10 @@ COMMAND_TIMEOUT_SECONDS: Final = 5.0
 _MAX_REDIRECTS: Final = 5
 _MOVED: Final = re.compile(r"MOVED \d+ (?P<host>.*):(?P<port>\d+)$")
 _SCHEMES: Final = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+_UNREADABLE: Final = (
+    "this is no address of a Redis: write redis://user:password@host:port/0 with a port from 1 to 65535, "
+    "and percent-encode # / ? @ and : in the password (%23 %2F %3F %40 %3A)"
+)
 
 _UNAVAILABLE: Final = (
     AskError,
@@ -67,6 +71,8 @@ _UNAVAILABLE: Final = (
     TryAgainError,
 )
 _UNAVAILABLE_WORDS: Final = frozenset({"NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED", "NOGROUP"})
+_REFUSED_IN_SCRIPT: Final = re.compile(r"^Error running script .* -(READONLY|MASTERDOWN|OOM|MISCONF|NOREPLICAS) ")
+"""How Redis 6.2 words what a command of a script was refused with."""
 
 UNREACHABLE: Final = (RedisError, OSError)
 """What a command raises that Redis did not carry out, or whose reply was lost."""
@@ -101,7 +107,7 @@ def parse_address(url: str) -> RedisAddress:
             "redis+sentinel://host:26379/service-name"
         )
     if scheme == "unix":
-        options: dict[str, Any] = dict(async_redis.parse_url(url))
+        options = _url_options(url)
         path = options.pop("path", "")
         options.pop("connection_class", None)
         return RedisAddress((), options, path=path)
@@ -113,24 +119,30 @@ def parse_address(url: str) -> RedisAddress:
     sentinel_options: dict[str, Any] = {}
     if sentinel:
         tail, service, sentinel_options = _sentinel_part(tail)
-    try:
-        options = dict(async_redis.parse_url(f"{base}://{credentials}{at}localhost{slash}{tail}"))
-    except ValueError as error:
-        raise UsageError(f"this is no address of a Redis: {error}") from None
+    if "@" in tail.partition("?")[0]:
+        raise UsageError(_UNREADABLE)  # a password with a slash: its first half would be taken for a host
+    options = _url_options(f"{base}://{credentials}{at}localhost{slash}{tail}")
     options.pop("host", None)
     options.pop("connection_class", None)
     return RedisAddress(parsed, options, tls=base == "rediss", service=service, sentinel_options=sentinel_options)
 
 
-def _host_and_port(text: str, default: int) -> tuple[str, int]:
-    parts = urlsplit(f"//{text}")
+def _url_options(url: str) -> dict[str, Any]:
     try:
-        port = parts.port
-    except ValueError:
-        raise UsageError(f"{text!r} has no port from 1 to 65535") from None
-    if not parts.hostname:
+        return dict(async_redis.parse_url(url))
+    except ValueError:  # its text quotes parts of the password
+        raise UsageError(_UNREADABLE) from None
+
+
+def _host_and_port(text: str, default: int) -> tuple[str, int]:
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # the text can be a part of the password
+        raise UsageError(_UNREADABLE) from None
+    if not host:
         raise UsageError("a Redis address needs a host, as in redis://localhost:6379/0")
-    return parts.hostname, default if port is None else port
+    return host, default if port is None else port
 
 
 def _sentinel_part(tail: str) -> tuple[str, str, dict[str, Any]]:
@@ -147,7 +159,9 @@ def _sentinel_part(tail: str) -> tuple[str, str, dict[str, Any]]:
 def is_unavailable(error: BaseException) -> bool:
     """Whether a reply says that this server cannot serve now: loading, failing over, a replica, out of memory."""
     # redis-py takes the first word off the replies that it has a class for.
-    return isinstance(error, _UNAVAILABLE) or str(error).partition(" ")[0] in _UNAVAILABLE_WORDS
+    if isinstance(error, _UNAVAILABLE) or str(error).partition(" ")[0] in _UNAVAILABLE_WORDS:
+        return True
+    return _REFUSED_IN_SCRIPT.search(str(error)) is not None
 
 
 class RedisConnection:
@@ -178,12 +192,11 @@ class RedisConnection:
                 # A MOVED command was not carried out. All keys are in one slot, so all commands were moved.
                 await self._disconnect()
                 self._moved = _moved_to(moved)
-        if raises:
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    if is_unavailable(reply):
-                        await self.close()
-                    raise reply
+            if any(isinstance(reply, Exception) and is_unavailable(reply) for reply in replies):
+                await self._disconnect()  # the next call finds the server that serves now
+        for reply in replies if raises else ():
+            if isinstance(reply, Exception):
+                raise reply
         return replies
 
     async def run(self, script: Script, keys: Sequence[str], *arguments: Argument) -> Any:  # noqa: ANN401 - the same

@@ -137,7 +137,7 @@ def encode_dead_letter(message: StreamMessage, context: Mapping[str, Any]) -> tu
 
 
 def decode_dead_letter(queue: str, entry_id: bytes, entry: Sequence[bytes]) -> StreamDeadLetter:
-    """Read an entry of `{queue}:dlq`, whoever wrote it."""
+    """Read an entry of `{queue}:dlq`, also of another tool."""
     values = {entry[index]: entry[index + 1] for index in range(0, len(entry), 2)}
     context, origin = _object(values.get(b"error_context")), _object(values.get(b"origin"))
     message_id = str(origin.get("id", ""))

@@ -218,7 +218,7 @@ class FailureWriter:
         arguments: list[Any] = []
         for message, delay, history in messages:
             arguments += [message.message_id, message.deliveries, delay, history]
-        keys = [self._keys.queue, self._keys.waiting, self._keys.state]
+        keys = [self._keys.queue, self._keys.waiting, self._keys.state, self._keys.suspects]
         reply = await self._connection.run(
             SCHEDULE_RETRY, keys, self._group, self._consumer, WAITING_CONSUMER, *arguments
         )
@@ -227,7 +227,8 @@ class FailureWriter:
     async def _dead_letter(self, ended: Sequence[Ruling]) -> tuple[int, int, bool]:
         if not ended:
             return 0, 0, False
-        keys = [self._keys.queue, self._keys.dead_letters, self._keys.state, self._keys.paused]
+        names = self._keys
+        keys = [names.queue, names.dead_letters, names.state, names.paused, names.replayed]
         calls = [
             (
                 self._group,

@@ -27,16 +27,18 @@ from reprieve.core.alerts import (
     key_of,
     too_many,
 )
+from reprieve.streams.pause import parse_pause
 from reprieve.streams.scripts import CLAIM_NOTIFICATION, UPDATE_ALERT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from reprieve.core.decide import Decision
     from reprieve.core.failure import Failure
     from reprieve.ports.alerting import Notice, Sink
     from reprieve.streams.connection import RedisConnection
     from reprieve.streams.keys import StreamKeys
+    from reprieve.streams.pause import GroupPause
 
 ALERTS: Final = logging.getLogger("reprieve.alerts")
 _MAX_TRIES: Final = 20
@@ -45,7 +47,7 @@ _MARGIN_SECONDS: Final = 10.0
 _FIRST_RETRY_SECONDS: Final = 5.0
 _MAX_RETRY_SECONDS: Final = 600.0
 _GIVE_UP_SECONDS: Final = 86_400.0
-"""A notification that no sink took for so long is dropped: nobody has that sink any more."""
+"""A notification that no sink took for so long is dropped: no consumer has that sink any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,28 +159,27 @@ class GroupAlerts:
 
     @property
     def has_sinks(self) -> bool:
-        """Whether anybody is to be told."""
+        """Whether there are sinks to notify."""
         return bool(self._sinks)
 
     def failed(self, failure: Failure, decision: Decision, summary: str) -> None:
         """Note what a failure raises; `flush` writes it."""
         from reprieve.app.alerts.raising import watch_of  # noqa: PLC0415 - it loads more than a failure needs
 
-        seen = Seen(
-            watch=watch_of(decision),
-            at=time.time(),
-            source=self._keys.queue,
-            stage=self._group,
-            error_class=failure.error_class,
-            summary=summary,
-        )
+        seen = self._seen(watch_of(decision), summary, failure.error_class)
         rule = at_once(self._rules, seen)
         for each in (*((rule,) if rule is not None else ()), *counting(self._rules, failure.error_class)):
             self._note(each, seen)
 
     def happened(self, watch: Watch, summary: str, *, error_class: str = "") -> None:
         """Note anything else that a rule watches."""
-        seen = Seen(
+        seen = self._seen(watch, summary, error_class)
+        rule = at_once(self._rules, seen)
+        if rule is not None:
+            self._note(rule, seen)
+
+    def _seen(self, watch: Watch, summary: str, error_class: str) -> Seen:
+        return Seen(
             watch=watch,
             at=time.time(),
             source=self._keys.queue,
@@ -186,8 +187,18 @@ class GroupAlerts:
             error_class=error_class,
             summary=summary,
         )
+
+    def _note_pause(self, pause: GroupPause | None, known: Collection[bytes], *, now: float) -> None:
+        """Note a fatal failure whose consumer ended after it had paused the group and before it wrote the alert."""
+        if pause is None or not pause.message_id or now - pause.at < _MARGIN_SECONDS:
+            return
+        summary = f"{self._keys.queue}/{self._group}: {pause.error_class}, message {pause.message_id} paused the group"
+        seen = self._seen(Watch.PAUSE, f"{summary}: {pause.reason}", pause.error_class)
         rule = at_once(self._rules, seen)
-        if rule is not None:
+        if rule is None:
+            return
+        noted = alarm(rule, seen)
+        if noted.until is Until.RESUMED and f"{noted.rule}/{noted.key}".encode() not in known:
             self._note(rule, seen)
 
     def _note(self, rule: Rule, seen: Seen) -> None:
@@ -234,11 +245,13 @@ class GroupAlerts:
         alerts, paused, dead_letters = await self._connection.pipeline(
             [
                 ("HGETALL", self._keys.alerts),
-                ("EXISTS", self._keys.paused),
+                ("GET", self._keys.paused),
                 ("XLEN", self._keys.dead_letters),
             ]
         )
         now = self._now()
+        self._note_pause(parse_pause(paused), alerts[::2], now=now)
+        await self.flush()
         for index in range(0, len(alerts), 2):
             field, text = alerts[index], alerts[index + 1]
             alert = parse_alert(text)
@@ -248,7 +261,7 @@ class GroupAlerts:
                 if now - alert.last_at > _MAX_RETRY_SECONDS + alert.quiet:  # it counts nothing that is in a window
                     await self._remove(field, text, [])
                 continue
-            why = why_resolved(alert, now=now, paused=bool(paused), dead_letters=dead_letters)
+            why = why_resolved(alert, now=now, paused=paused is not None, dead_letters=dead_letters)
             if why is not None:
                 told = [self._notification(sink, "resolve", alert, why=why) for sink in self._sinks]
                 if await self._remove(field, text, told):
@@ -269,7 +282,9 @@ class GroupAlerts:
         for sink in self._sinks:
             lease = round(1000 * (sink.timeout + _MARGIN_SECONDS))
             while True:
-                member = await self._connection.run(CLAIM_NOTIFICATION, [self._keys.notifications], sink.name, lease)
+                member = await self._connection.run(
+                    CLAIM_NOTIFICATION, [self._keys.notifications], sink.name, lease, _GIVE_UP_SECONDS
+                )
                 if member is None:
                     break
                 entry = json.loads(member)

@@ -30,7 +30,7 @@ class StreamKeys:
     waiting: str
     """Sorted set: message id by the server time in ms at which it is due."""
     suspects: str
-    """Sorted set: messages that a lost consumer held, by the time at which it was noticed. They run alone."""
+    """Sorted set: messages that a lost consumer held, by the time from which it may run. They run alone."""
     state: str
     """Hash with the history of failed messages: `id`, and the counters `id:crash`, `id:out_of_memory`, `id:lost_lease`."""
     consumers: str

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.core.policy import Cause
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from reprieve.streams.message import Fields, StreamMessage
+
+_CLOSE_SECONDS: Final = 2.0
+"""How long handlers may take to end after their second cancellation."""
 
 
 class CancelReason(StrEnum):
@@ -74,7 +77,7 @@ class Lanes:
         self.taken = 0
         """How many messages were taken out of `done`; the consumer counts them."""
         self.asks_for_news = True
-        """Whether the next end of a message calls `notify`. It is switched off until somebody waits again."""
+        """Whether the next end of a message calls `notify`. It is switched off until the consumer waits again."""
         self._notify = notify
         self._lanes: list[_TaskLane | _ThreadLane] = []
         self.lock = threading.Lock()
@@ -126,24 +129,30 @@ class Lanes:
             elif now - lane.seen_at > self.handler.timeout:
                 lane.cancel(CancelReason.TIMEOUT)
 
-    def cancel_all(self, reason: CancelReason) -> None:
-        """Cancel every handler that runs."""
-        for lane in list(self._lanes):
-            if lane.message is not None:
-                lane.cancel(reason)
+    def cancel_all(self, reason: CancelReason) -> int:
+        """Cancel every handler that runs, once for each reason; return how many were cancelled now."""
+        lanes = [lane for lane in self._lanes if lane.message is not None and not lane.is_cancelled_for(reason)]
+        for lane in lanes:
+            lane.cancel(reason)
+        return len(lanes)
+
+    @property
+    def has_lost_runs(self) -> bool:
+        """Whether a handler still runs that was cancelled because the lease was lost."""
+        return any(each.message is not None and each.is_cancelled_for(CancelReason.LOST_LEASE) for each in self._lanes)
 
     async def close(self) -> None:
-        """End the lanes."""
+        """End the lanes; leave handlers alone that ignore their cancellation."""
         tasks = [task for lane in self._lanes if (task := lane.close()) is not None]
         if tasks:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
 
     def replace(self, lane: _ThreadLane) -> None:
         """Put a new thread in the place of one whose handler does not end."""
         self._lanes = [_ThreadLane(self) if each is lane else each for each in self._lanes]
 
     def tell(self) -> None:
-        """Say that a message ended, if somebody asks."""
+        """Say that a message ended, if the consumer waits for that."""
         if self.asks_for_news:
             self.asks_for_news = False
             self._notify()
@@ -185,8 +194,12 @@ class _TaskLane:
     def wake(self) -> None:
         self._woken.set()
 
+    def is_cancelled_for(self, reason: CancelReason) -> bool:
+        return self._reason is reason
+
     def cancel(self, reason: CancelReason) -> None:
-        self._reason = reason
+        if self._reason is not CancelReason.LOST_LEASE:  # a run without a lease decides nothing, also if it is late
+            self._reason = reason
         self._task.cancel()
 
     def close(self) -> asyncio.Task[None]:
@@ -195,7 +208,7 @@ class _TaskLane:
         return self._task
 
     async def _run(self) -> None:
-        while True:
+        while not self._closing:
             try:
                 await self._woken.wait()
                 self._woken.clear()
@@ -209,7 +222,7 @@ class _TaskLane:
         lanes = self._lanes
         queue, done, handler = lanes.queue, lanes.done, lanes.handler
         call, parse, takes_message = handler.call, handler.parse, handler.takes_message
-        while queue:
+        while queue and not self._closing:
             self.message = message = queue.popleft()
             try:
                 value = parse(message.fields)
@@ -224,6 +237,8 @@ class _TaskLane:
                     self._end(message, error)
                 else:
                     done.append(message)
+                    if self._reason is not None:
+                        self._uncancel()  # the handler swallowed its cancellation
             self.message = None
             if lanes.asks_for_news:
                 lanes.tell()
@@ -258,6 +273,9 @@ class _ThreadLane:
 
     def wake(self) -> None:
         self._woken.set()
+
+    def is_cancelled_for(self, reason: CancelReason) -> bool:  # noqa: ARG002 - a cancelled thread has no message
+        return False
 
     def cancel(self, reason: CancelReason) -> None:
         with self._lanes.lock:
@@ -304,7 +322,7 @@ class _ThreadLane:
                     lanes.handler.call(value, message)
                 else:
                     lanes.handler.call(value)
-            except BaseException as error:  # noqa: BLE001 - a thread has nobody above it
+            except BaseException as error:  # noqa: BLE001 - nothing above a thread handles it
                 run = FailedRun(message, error, successes=lanes.successes)
         with lanes.lock:
             if self.message is not message:

@@ -146,6 +146,8 @@ class ConsumerRunner:
         )
         self._stopping = asyncio.Event()
         self._paused = self._blocked = self._needs_sweep = self._judges = False
+        self._sweeps_again = False
+        """Whether handlers without a lease were still running at the last sweep, which kept their messages."""
         self._read_lock = asyncio.Lock()
         self._batch = options.concurrency
         self._unacknowledged: list[bytes] = []
@@ -219,6 +221,7 @@ class ConsumerRunner:
         await self._lanes.close()
         try:
             await self._write_results()
+            await asyncio.to_thread(self._heartbeat.stop)  # a beat after the release would add the consumer again
             await self._release(leave=True)
         except (RedisError, OSError) as error:
             _LOG.warning("%s: left without a word, the lease runs out: %s", self.name, redact(str(error)))
@@ -391,18 +394,22 @@ class ConsumerRunner:
             self._breaker.see(breaker)
             self._blocked = self._breaker.is_gated
         if replayed and messages:
-            ids = [each.message_id for each in messages]
-            flags = await self._reading.call("SMISMEMBER", self._keys.replayed, *ids)
-            found = [each for each, flag in zip(messages, flags, strict=True) if flag]
-            if found:
-                await self._failures.read_histories(found)
-                await self._reading.call("SREM", self._keys.replayed, *[each.message_id for each in found])
+            await self._read_replayed(self._reading, messages)
         if not (self._paused or self._blocked):
             return messages
         self._news.set()
         if messages:
             await self._failures.schedule([(each, 0, "") for each in messages])
         return []
+
+    async def _read_replayed(self, connection: RedisConnection, messages: Sequence[StreamMessage]) -> None:
+        """Read the histories of replayed messages, which hold their keys, before they run for the first time."""
+        ids = [each.message_id for each in messages]
+        flags = await connection.call("SMISMEMBER", self._keys.replayed, *ids)
+        found = [each for each, flag in zip(messages, flags, strict=True) if flag]
+        if found:
+            await self._failures.read_histories(found)
+            await connection.call("SREM", self._keys.replayed, *[each.message_id for each in found])
 
     # --- acknowledging ---
 
@@ -449,7 +456,7 @@ class ConsumerRunner:
                     raise
         if self._with_history:
             messages = list(self._with_history)
-            keys = [self._keys.queue, self._keys.state]
+            keys = [self._keys.queue, self._keys.state, self._keys.replayed]
             acknowledged = await self._writing.run(ACKNOWLEDGE, keys, self._group, *[m.message_id for m in messages])
             self.counts.lost += len(messages) - acknowledged
             del self._with_history[: len(messages)]
@@ -467,7 +474,7 @@ class ConsumerRunner:
         if not self._heartbeat.has_lease:
             self._lose_lease()
             return
-        if self._needs_sweep:
+        if self._needs_sweep or (self._sweeps_again and not self._lanes.has_lost_runs):
             await self._sweep()
         await self._write_results()
         if now >= self._rescue_at:
@@ -490,20 +497,20 @@ class ConsumerRunner:
 
     def _lose_lease(self) -> None:
         """Others take over what this consumer holds: cancel it. What is done stays to be acknowledged."""
-        if not self._lanes.held:
+        dropped = len(self._lanes.drop_queue()) + self._lanes.cancel_all(CancelReason.LOST_LEASE)
+        if not dropped:
             return
-        _LOG.error("%s: the lease is lost, %d messages are dropped", self.name, self._lanes.held)
-        self.counts.lost += self._lanes.held
-        self._lanes.drop_queue()
-        self._lanes.cancel_all(CancelReason.LOST_LEASE)
+        _LOG.error("%s: the lease is lost, %d messages are dropped", self.name, dropped)
+        self.counts.lost += dropped
         self._alone, self._needs_sweep = False, True
 
     async def _sweep(self) -> None:
         """Find what is pending under this consumer without its knowledge: the reply of a read was lost."""
         async with self._read_lock:
             await ensure_group(self._writing, self._keys.queue, self._group)
+            sweeps_again = self._lanes.has_lost_runs  # before the release: a handler can end while it runs
             await self._release()
-            self._needs_sweep = False
+            self._needs_sweep, self._sweeps_again = False, sweeps_again
         self._due_at = self._rescue_at = 0.0
         self._room.set()
 
@@ -542,7 +549,6 @@ class ConsumerRunner:
             if result.paused:
                 self._paused = True
                 await self._give_back_queue()
-            await self._alerts.flush()
         await self._tell_breaker(rulings)
         if self._judges and not self._rulings:
             self._judges = False
@@ -550,6 +556,7 @@ class ConsumerRunner:
         if self._alone and not self._lanes.held:
             self._alone, self._due_at = False, 0.0
             self._room.set()
+        await self._alerts.flush()  # on every turn: an error keeps the alerts, but their rulings are written
 
     async def _tell_breaker(self, rulings: Sequence[Ruling]) -> None:
         breaker, successes = self._breaker, self._lanes.successes
@@ -708,6 +715,8 @@ class ConsumerRunner:
         )
         queue, group = self._keys.queue, self._group
         messages = [StreamMessage(queue, group, each[0], each[1]) for each in read[0][1]] if read else []
+        if messages:
+            await self._read_replayed(self._writing, messages)
         if len(messages) < admitted:
             more, _ = await self._claim_due(admitted - len(messages), fewest_attempts=True)
             messages += more

@@ -7,7 +7,7 @@ local queue, suspects, waiting, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, me, waiter = ARGV[1], ARGV[2], ARGV[3]
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-for _, id in ipairs(redis.call('ZRANGE', suspects, 0, 99)) do
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', suspects, '-inf', now, 'LIMIT', 0, 100)) do
   local pending = redis.call('XPENDING', queue, group, id, id, 1)[1]
   local entry = pending and redis.call('XRANGE', queue, id, id)[1]
   redis.call('ZREM', suspects, id)
