@@ -534,7 +534,7 @@ def bulk_replay(
         say_json(asdict(done))
     else:
         _tell_bulk(done, queue)
-    if done.stopped or done.refused:
+    if done.stopped or done.refused or done.skipped:
         raise typer.Exit(1)
 
 
@@ -568,6 +568,7 @@ def adopt(
         return
     before = f", {done.adopted_before:,} were adopted before" if done.adopted_before else ""
     say(f"{count(done.adopted, 'dead letter')} adopted{before}")
+    _tell_skipped(done.skipped, queue)
     if done.adopted or done.adopted_before:
         say(f"  next: name their causes\n  reprieve dead list --pipeline {stream_adoption.PIPELINE}")
 
@@ -664,6 +665,7 @@ def _tell(done: list[StreamActResult], queue: str, *, as_json: bool) -> None:
 
 def _tell_bulk(done: StreamBulkReplay, queue: str) -> None:
     say(f"{done.replayed:,} of {count(done.meant, 'dead letter')} replayed")
+    _tell_skipped(done.skipped, queue)
     if done.closed_meanwhile:
         say(f"{done.closed_meanwhile:,} were replayed or discarded by others meanwhile")
     for refusal in done.refused[:20]:
@@ -673,6 +675,14 @@ def _tell_bulk(done: StreamBulkReplay, queue: str) -> None:
     if done.stopped:
         complain(plain(f"stopped: {done.stopped}"))
     say(f"  next: see whether others come back\n  reprieve streams list {shlex.quote(plain(queue))} --since 5m")
+
+
+def _tell_skipped(skipped: int, queue: str) -> None:
+    if skipped:
+        where = shlex.quote(plain(queue))
+        say(
+            f"{count(skipped, 'dead letter')} of integrations skipped; each names its replay: reprieve streams list {where}"
+        )
 
 
 def _sure(meant: int, *, sure: bool) -> bool:
