@@ -65,7 +65,7 @@ RedisUrl = Annotated[
         "--redis-url",
         envvar="REPRIEVE_STREAMS_URL",
         help="The Redis: redis://host:6379/0, rediss:// for TLS, unix:///path, redis+sentinel://host:26379/name. "
-        "Default: url in [streams] of the settings.",
+        r"Default: url in \[streams] of the settings.",
         show_default=False,
     ),
 ]
@@ -76,12 +76,12 @@ SettingsFile = Annotated[
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue, as engineering:queue.", show_default=False)]
 Queues = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[QUEUE]...", help="Which queues. Default: queues in [streams].", show_default=False),
+    typer.Argument(metavar="[QUEUE]...", help=r"Which queues. Default: queues in \[streams].", show_default=False),
 ]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, as in the list.", show_default=False)]
 GroupName = Annotated[
     str | None,
-    typer.Argument(metavar="[GROUP]", help="Its group. Default: groups in [streams], else all.", show_default=False),
+    typer.Argument(metavar="[GROUP]", help=r"Its group. Default: groups in \[streams], else all.", show_default=False),
 ]
 AllGroups = Annotated[
     bool,
