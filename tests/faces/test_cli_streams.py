@@ -135,6 +135,59 @@ def test_discarding_needs_a_reason_and_keeps_it(streams, letter):
     assert streams("discard", QUEUE, letter, "--reason", "x").code == 1
 
 
+def test_a_dead_letter_is_shown_in_lines_with_readable_times(streams, on):
+    at = 1_795_030_522.774
+    context = {
+        "error": "ValueError: bad",
+        "attempts_by_origin": {"handler": 2, "crash": 1},
+        "evidence": [{"rule": "builtins.ValueError", "link": "ValueError", "field": "type", "value": "ValueError"}],
+        "history": {"handler": 2, "first_failure_at": at, "opened_at": at, "last_error_class": "BUG"},
+        "stack": 'Traceback (most recent call last):\n  File "shop.py", line 9, in pay\nValueError: bad\n',
+    }
+    entry = ("original_message", '{"n": "1"}', "error_context", json.dumps(context))
+    letter = on(lambda group: group.redis.call("XADD", f"{QUEUE}:dlq", "*", *entry)).decode()
+    lines = streams("show", QUEUE, letter).out.splitlines()
+    start = lines.index("stack")
+    assert lines[start + 1 : start + 4] == context["stack"].splitlines()
+    start = lines.index("evidence")
+    assert lines[start + 1].split() == ["ValueError", "type", "ValueError", "(builtins.ValueError)"]
+    start = lines.index("history")
+    assert "T" not in lines[start + 2]
+    assert {line.split()[0] for line in lines[start + 1 : start + 5]} == {"handler", "first", "opened", "last"}
+    assert sum("2026-11-1" in line for line in lines) == 2
+    assert "handler 2, crash 1" in "\n".join(lines)
+    assert str(at) not in "\n".join(lines)
+    assert "{" not in "\n".join(lines)
+
+
+def test_context_that_another_program_wrote_is_shown_as_it_is(streams, on):
+    context = {"error": "x", "evidence": "none", "history": {"first_failure_at": "soon"}, "stack": ["a", 1]}
+    entry = ("original_message", '{"n": "1"}', "error_context", json.dumps(context))
+    letter = on(lambda group: group.redis.call("XADD", f"{QUEUE}:dlq", "*", *entry)).decode()
+    shown = streams("show", QUEUE, letter)
+    assert shown.code == 0
+    assert all(word in shown.out for word in ("none", "soon", '["a", 1]'))
+
+
+def test_a_dead_letter_of_an_integration_names_its_own_replay(streams, on):
+    origin = json.dumps({"queue": QUEUE, "id": "7c1e@pay", "group": "celery", "integration": "celery"})
+    message = json.dumps({"integration": "celery", "task": "shop.pay"})
+    entry = ("original_message", message, "error_context", '{"error": "x"}', "origin", origin)
+    found = on(lambda group: group.redis.call("XADD", f"{QUEUE}:dlq", "*", *entry)).decode()
+    call = f"failures.replay('{QUEUE}', '{found}')"
+    assert f"  next: {call}\n" in streams("list", QUEUE).out
+    assert f"  {call}\n" in streams("show", QUEUE, found).out
+    refused = streams("replay", QUEUE, found)
+    assert (refused.code, call in refused.err) == (1, True)
+    skipped = streams("bulk-replay", QUEUE, "--yes")
+    assert skipped.code == 1
+    assert "1 dead letter of integrations skipped" in skipped.out
+    assert streams("adopt", QUEUE).out.splitlines()[:2] == [
+        "0 dead letters adopted",
+        f"1 dead letter of integrations skipped; each names its replay: reprieve streams list {QUEUE}",
+    ]
+
+
 def test_many_are_replayed_only_when_somebody_is_sure(streams, on):
     for _ in range(3):
         on(lambda group: group.fail())
@@ -187,7 +240,7 @@ def test_dead_letters_are_adopted_once_and_replayed_by_a_worker(streams, command
     done = streams("adopt", QUEUE)
     assert done.out.splitlines()[0] == "1 dead letter adopted"
     assert "reprieve dead list --pipeline stream-dead-letters" in done.out
-    assert streams("adopt", QUEUE, "--json").json == {"adopted": 0, "adopted_before": 1}
+    assert streams("adopt", QUEUE, "--json").json == {"adopted": 0, "adopted_before": 1, "skipped": 0}
     assert command("dead", "replay", 1, "--cause", "data", "--evidence", "INC-1", "--safe").code == 0
     assert command("work", "--app", "reprieve.operations.stream_adoption", "--until-idle").code == 0
     assert len(on(lambda group: group.claim())) == 1

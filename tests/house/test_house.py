@@ -20,6 +20,21 @@ def test_the_pinned_base_is_what_the_package_declares():
     assert sorted(listed) == sorted(declared)
 
 
+def test_celery_is_installed_with_what_its_transport_for_redis_needs():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(each.startswith("celery[redis]") for each in extras["celery"])
+    assert "celery[redis]" in (ROOT / "requirements/test.in").read_text().splitlines()
+    pinned = (ROOT / "requirements/test.txt").read_text()
+    assert all(
+        re.search(rf"^{name}(\[redis\])?==", pinned, re.MULTILINE) for name in ("celery", "kombu", "packaging", "redis")
+    )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_no_page_installs_a_release_before_there_is_one(path):
+    assert "pip install 'reprieve" not in path.read_text(encoding="utf-8")
+
+
 LOCKED = sorted(path for path in (ROOT / "requirements").glob("*.txt") if path.name != "debian.txt")
 
 

@@ -42,7 +42,7 @@ class Scripts:
 
     def claim(self, consumer=ME, want=10, fewest=0):
         keys = self.keys
-        names = [keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects]
+        names = [keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects, keys.paused]
         context = ('{"error": "trimmed", "timestamp": "now", "service": "s", "attempts": ', ', "reason": "trimmed"}')
         return self.connection.run(
             CLAIM_DUE, names, self.group.name, consumer, WAITING_CONSUMER, want, fewest, *context
@@ -50,7 +50,7 @@ class Scripts:
 
     def claim_suspect(self, consumer=ME):
         keys = self.keys
-        names = [keys.queue, keys.suspects, keys.waiting, keys.state]
+        names = [keys.queue, keys.suspects, keys.waiting, keys.state, keys.paused]
         return self.connection.run(CLAIM_SUSPECT, names, self.group.name, consumer, WAITING_CONSUMER)
 
     def retry(self, message_id, deliveries, delay=0, history='{"handler": 1}', consumer=ME):
@@ -197,7 +197,7 @@ async def test_fault_4_a_dead_letter_stream_of_a_wrong_type_loses_no_message(scr
         scripts.retry(message_id, 1)
     group.call("XDEL", group.queue, trimmed)
     group.call("SET", group.keys.dead_letters, "no stream")
-    claimed, _, _, dead, error = scripts.claim()
+    claimed, _, _, dead, error, _ = scripts.claim()
     assert ([row[0].decode() for row in claimed], dead) == ([waiting], [])
     assert b"WRONGTYPE" in error
     assert group.call("ZCARD", group.keys.waiting) == 1

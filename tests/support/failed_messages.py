@@ -72,7 +72,7 @@ class StreamGroup:
         keys = self.keys
         claimed, *_ = await self.redis.run(
             CLAIM_DUE,
-            (keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects),
+            (keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects, keys.paused),
             self.group,
             CONSUMER,
             WAITING_CONSUMER,

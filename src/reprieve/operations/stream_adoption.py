@@ -78,6 +78,8 @@ class AdoptionResult:
 
     adopted: int = 0
     adopted_before: int = 0
+    skipped: int = 0
+    """Dead letters of integrations: a worker of the pipeline could not replay them."""
 
 
 stream_dead_letters = Pipeline(PIPELINE, profile="orchestrator")
@@ -117,6 +119,9 @@ async def adopt_dead_letters(
     who, result = actor_of(actor), AdoptionResult()
     batch: list[StreamDeadLetter] = []
     async for letter, _ in read_letters(redis, queue, wanted, newest_first=False):
+        if letter.integration:
+            result.skipped += 1
+            continue
         batch.append(letter)
         if len(batch) == _BATCH:
             await _adopt(app, queue, batch, result)

@@ -29,6 +29,7 @@ from reprieve.streams.closed_dead_letters import (
     closed_keys,
     discard_dead_letter,
     find_closed,
+    host_replay_call,
     parse_closed,
     replay_dead_letter,
 )
@@ -151,6 +152,8 @@ class StreamBulkReplay:
     meant: int = 0
     replayed: int = 0
     refused: list[RefusedDeadLetter] = field(default_factory=list)
+    skipped: int = 0
+    """Dead letters of integrations, which replay them themselves."""
     closed_meanwhile: int = 0
     """Dead letters that another operator replayed or discarded while this ran."""
     failed_again: int = 0
@@ -387,6 +390,9 @@ async def replay_in_bulk(
     clock = asyncio.get_running_loop().time
     due = clock()
     async for letter, _ in read_letters(redis, queue, wanted, newest_first=False, last=last):
+        if letter.integration:
+            run.result.skipped += 1
+            continue
         await asyncio.sleep(max(0.0, due - clock()))
         if await run.has_failed(now=clock()):
             break
@@ -677,6 +683,12 @@ def _summary(letter: StreamDeadLetter, queue: str, size: int) -> StreamDeadLette
 
 def _next_step(letter: StreamDeadLetter, queue: str) -> NextStep:
     where = f"{shlex.quote(queue)} {letter.dead_letter_id}"
+    if letter.integration:
+        host, call = redact(letter.integration.title()), host_replay_call(letter, queue)
+        if call is not None:
+            return NextStep(what=f"replay it in your program, through {host}, once its cause is fixed", command=call)
+        what = f"correct the message, which {host} could not read, send it by hand, and discard the dead letter"
+        return NextStep(what=what, command=f"reprieve streams discard {where} --reason '...'")
     if not letter.original:
         what = "discard it: its content is gone, so it cannot be replayed"
         return NextStep(what=what, command=f"reprieve streams discard {where} --reason '...'")

@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from reprieve.app.redaction import redact
 from reprieve.errors import RefusedError, UnknownNameError
 from reprieve.streams.history import MessageHistory
 from reprieve.streams.keys import WAITING_CONSUMER, build_keys, dead_letter_stream
@@ -88,6 +89,10 @@ async def replay_dead_letter(
     While the original entry exists, it is claimed for the group's waiting consumer, so that no other group
     gets it. Otherwise the message is added to the queue anew. The handler's key and the history stay.
     """
+    if letter.integration:
+        raise RefusedError(
+            f"dead letter {letter.dead_letter_id} of {queue} is not replayed here: {describe_host_replay(letter, queue)}"
+        )
     if not letter.original:
         raise RefusedError(
             f"dead letter {letter.dead_letter_id} of {queue} has no content that can be read: its message was trimmed "
@@ -116,6 +121,25 @@ async def replay_dead_letter(
             dead_letter_id=letter.dead_letter_id, message_id=reply[1].decode(), is_new_entry=outcome == "added"
         )
     raise _refusal(queue, letter.dead_letter_id, group, outcome, reply[1:])
+
+
+_HOST_REPLAYS: Final = {"dramatiq": "broker.failures.replay", "taskiq": "await failures.replay"}
+
+
+def host_replay_call(letter: StreamDeadLetter, queue: str) -> str | None:
+    """Return the Python call that replays a dead letter of an integration; None if its message cannot be read."""
+    if not {b"task", b"message"} & set((letter.original or [])[::2]):
+        return None
+    call = _HOST_REPLAYS.get(letter.integration, "failures.replay")
+    return f"{call}({queue!r}, {letter.dead_letter_id!r})"
+
+
+def describe_host_replay(letter: StreamDeadLetter, queue: str) -> str:
+    """Return what to do with a dead letter of an integration, in a sentence."""
+    host, call = redact(letter.integration.title()), host_replay_call(letter, queue)
+    if call is None:
+        return f"{host} could not read its message; correct the message, send it by hand, and discard the dead letter"
+    return f"it is a task of {host}; replay it in your program with {call}"
 
 
 async def discard_dead_letter(

@@ -61,6 +61,8 @@ class StreamDeadLetter:
     category: str
     reason: str
     """Which rule of `decide` ended it."""
+    integration: str
+    """The host that ran the task: `celery`, `dramatiq`, `taskiq`; empty for a consumer of streams."""
     history: Mapping[str, Any] = field(repr=False)
     """`MessageHistory` as JSON: first_failure_at, events, replays, replayed_from, ..."""
     context: Mapping[str, Any] = field(repr=False)
@@ -156,6 +158,7 @@ def decode_dead_letter(queue: str, entry_id: bytes, entry: Sequence[bytes]) -> S
         error_class=str(context.get("error_class", "")),
         category=str(context.get("category", "")),
         reason=str(context.get("reason", "")),
+        integration=str(origin.get("integration") or ""),
         history=context["history"] if isinstance(context.get("history"), dict) else {},
         context=context,
     )

@@ -88,7 +88,6 @@ class WriteResult:
     """Messages that another consumer had taken over."""
     next_due: float | None = None
     """Seconds until the first of the retries."""
-    paused: bool = False
 
 
 def rule_on(run: FailedRun, profile: Profile, *, now: float, rand: float, idempotent: bool) -> Ruling:
@@ -205,13 +204,11 @@ class FailureWriter:
             ended += [each for each, result in zip(retries, results, strict=True) if result == _TRIMMED]
             scheduled, lost = results.count(1), results.count(0)
             next_due = min(delays) / 1000
-        written, gone, paused = await self._dead_letter(ended)
+        written, gone = await self._dead_letter(ended)
         for each in rulings:
             self._log(each)
             self._alerts.failed(each.failure, each.decision, self._summary(each))
-        return WriteResult(
-            scheduled=scheduled, dead_lettered=written, lost=lost + gone, next_due=next_due, paused=paused
-        )
+        return WriteResult(scheduled=scheduled, dead_lettered=written, lost=lost + gone, next_due=next_due)
 
     async def schedule(self, messages: Iterable[tuple[StreamMessage, int, str]]) -> list[int]:
         """Leave messages pending for so many ms. An empty history gives back what had not started."""
@@ -224,9 +221,9 @@ class FailureWriter:
         )
         return [int(each) for each in reply]
 
-    async def _dead_letter(self, ended: Sequence[Ruling]) -> tuple[int, int, bool]:
+    async def _dead_letter(self, ended: Sequence[Ruling]) -> tuple[int, int]:
         if not ended:
-            return 0, 0, False
+            return 0, 0
         names = self._keys
         keys = [names.queue, names.dead_letters, names.state, names.paused, names.replayed]
         calls = [
@@ -245,8 +242,7 @@ class FailureWriter:
         if refused:
             await self._keep(refused)
         written = sum(isinstance(reply, bytes) for reply in replies)
-        paused = any(each.pauses and isinstance(reply, bytes) for each, reply in zip(ended, replies, strict=True))
-        return written, replies.count(None), paused
+        return written, replies.count(None)
 
     async def _keep(self, refused: Sequence[tuple[Ruling, Exception]]) -> None:
         """Keep messages pending whose dead letter the server refused; they are handled again later, at no cost."""

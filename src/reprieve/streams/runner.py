@@ -31,6 +31,7 @@ from reprieve.streams.history import read_history
 from reprieve.streams.keys import CONSUMER_PREFIX, WAITING_CONSUMER
 from reprieve.streams.lanes import CancelReason, FailedRun, Handler, Lanes
 from reprieve.streams.message import StreamMessage
+from reprieve.streams.pause import parse_pause
 from reprieve.streams.scripts import (
     ACKNOWLEDGE,
     CLAIM_DUE,
@@ -163,7 +164,7 @@ class ConsumerRunner:
         self._read_last = self._reading_blocks = self._reader_waits = False
         self._alone = False
         self._cursor = "-"
-        self._turn_at = self._progress_at = time.monotonic()
+        self._turn_at = self._progress_at = self._gates_seen_at = time.monotonic()
         self._until_idle = False
 
     # --- life ---
@@ -192,10 +193,22 @@ class ConsumerRunner:
         await asyncio.to_thread(load_rules, self._profile)
         await check_server(self._writing, self._keys, wants_replicas=self._options.wait_replicas)
         await ensure_group(self._writing, self._keys.queue, self._group)
+        await self._see_gates()
         await asyncio.to_thread(self._heartbeat.beat)
         self._heartbeat.start()
         self._lanes.start(threads=self._threads)
         _LOG.info("%s: consumer %s of group %s", self._keys.queue, self.name, self._group)
+
+    async def _see_gates(self) -> None:
+        """Look for a pause and an outage before the first read and the first claim."""
+        paused, breaker = await self._writing.pipeline([("GET", self._keys.paused), ("GET", self._keys.breaker)])
+        pause = parse_pause(paused)
+        if pause is not None:
+            self._paused = True
+            _LOG.warning("%s: paused: %s", self._keys.queue, redact(str(pause.reason)) or "by an operator")
+        if self._breaker is not None:
+            self._breaker.see(breaker)
+            self._blocked = self._breaker.is_gated
 
     async def _stop(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
         """Give back what has not started, let the rest end, write what came of it, and leave the group."""
@@ -353,7 +366,8 @@ class ConsumerRunner:
         messages = [StreamMessage(queue, group, each[0], each[1]) for each in read[0][1]] if read else []
         if self._recent and messages:
             messages = self._without_recent(messages)
-        if gates:
+        self._gates_seen_at = time.monotonic()
+        if gates or self._paused or self._blocked:
             messages = await self._through_gates(messages)
         if messages:
             self._turn_at, self._read_last = time.monotonic(), True
@@ -389,7 +403,8 @@ class ConsumerRunner:
                 ("EXISTS", self._keys.replayed),
             ]
         )
-        self._paused = bool(paused)
+        # The controller alone ends a pause: this reply may be older than a pause that it has written meanwhile.
+        self._paused = self._paused or bool(paused)
         if self._breaker is not None:
             self._breaker.see(breaker)
             self._blocked = self._breaker.is_gated
@@ -479,6 +494,8 @@ class ConsumerRunner:
         await self._write_results()
         if now >= self._rescue_at:
             await self._look_after_group()
+        if self._lanes.queue and now - self._gates_seen_at > _POLL_SECONDS:
+            await self._look_for_pause()
         if self._paused or self._blocked:
             await self._poll_gates()
         elif not self._needs_sweep:
@@ -538,6 +555,9 @@ class ConsumerRunner:
                 raise
         await self._acknowledge()
         rulings = list(self._rulings)
+        if any(each.pauses for each in rulings):
+            self._paused, self._poll_at = True, 0.0  # no handler starts from here on; the next poll reads the truth
+            await self._give_back_queue()
         if rulings:
             result = await self._failures.write(rulings)
             del self._rulings[: len(rulings)]
@@ -546,9 +566,6 @@ class ConsumerRunner:
             self.counts.lost += result.lost
             if result.next_due is not None:
                 self._due_at = min(self._due_at, time.monotonic() + result.next_due)
-            if result.paused:
-                self._paused = True
-                await self._give_back_queue()
         await self._tell_breaker(rulings)
         if self._judges and not self._rulings:
             self._judges = False
@@ -626,9 +643,9 @@ class ConsumerRunner:
     async def _claim_due(self, want: int, *, fewest_attempts: bool = False) -> tuple[list[StreamMessage], int]:
         keys = self._keys
         head, tail = self._failures.trimmed_context()
-        claimed, wait, suspects, trimmed, error = await self._writing.run(
+        claimed, wait, suspects, trimmed, error, paused = await self._writing.run(
             CLAIM_DUE,
-            [keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects],
+            [keys.queue, keys.dead_letters, keys.waiting, keys.state, keys.suspects, keys.paused],
             self._group,
             self.name,
             WAITING_CONSUMER,
@@ -637,6 +654,9 @@ class ConsumerRunner:
             head,
             tail,
         )
+        if paused:
+            self._paused, self._poll_at = True, 0.0
+            return [], -1
         if suspects and not self._suspects:
             self._suspects_at = time.monotonic()
         self._suspects = suspects
@@ -654,12 +674,12 @@ class ConsumerRunner:
         keys = self._keys
         row = await self._writing.run(
             CLAIM_SUSPECT,
-            [keys.queue, keys.suspects, keys.waiting, keys.state],
+            [keys.queue, keys.suspects, keys.waiting, keys.state, keys.paused],
             self._group,
             self.name,
             WAITING_CONSUMER,
         )
-        if row is None:
+        if row is None:  # there is none, or the group is paused, which the next claim of a retry finds out
             self._suspects, self._due_at = 0, 0.0
             self._room.set()
             return None
@@ -704,26 +724,41 @@ class ConsumerRunner:
                 _LOG.info("%s: the group was resumed", self._keys.queue)
         self._poll_at = time.monotonic() + min(_POLL_SECONDS, self._options.lease / BEATS_PER_LEASE)
 
+    async def _look_for_pause(self) -> None:
+        """Notice a pause although the consumer reads nothing, because its queue is full."""
+        self._paused = self._paused or bool(await self._writing.call("EXISTS", self._keys.paused))
+        self._gates_seen_at = time.monotonic()
+        if self._paused:
+            self._poll_at = 0.0
+
     async def _call_admitted(self, breaker: GroupBreaker) -> None:
         room = self._options.concurrency - self._lanes.held
         admitted = await breaker.admit(room) if room > 0 else 0
         if not admitted:
             return
         # A message that never failed has the fewest attempts to lose. Suspects come last.
-        read = await self._writing.call(
-            "XREADGROUP", "GROUP", self._group, self.name, "COUNT", admitted, "STREAMS", self._keys.queue, ">"
-        )
         queue, group = self._keys.queue, self._group
+        read, paused = await self._writing.pipeline(
+            [
+                ("XREADGROUP", "GROUP", group, self.name, "COUNT", admitted, "STREAMS", queue, ">"),
+                ("EXISTS", self._keys.paused),
+            ]
+        )
         messages = [StreamMessage(queue, group, each[0], each[1]) for each in read[0][1]] if read else []
-        if messages:
+        if paused:
+            self._paused = True
+            if messages:
+                await self._failures.schedule([(each, 0, "") for each in messages])
+                messages = []
+        elif messages:
             await self._read_replayed(self._writing, messages)
-        if len(messages) < admitted:
+        if not paused and len(messages) < admitted:
             more, _ = await self._claim_due(admitted - len(messages), fewest_attempts=True)
             messages += more
         self._admitted.update(each.message_id for each in messages)
         if messages:
             self._lanes.put(messages)
-        elif self._suspects and not self._lanes.held:
+        elif self._suspects and not self._lanes.held and not self._paused:
             suspect = await self._claim_suspect()
             if suspect is not None:
                 self._admitted.add(suspect.message_id)

@@ -142,7 +142,8 @@ def _section(command: Command, path: str) -> list[str]:
     context = typer.Context(command, info_name=path)
     records = [each.get_help_record(context) for each in command.params if each.name != "help"]
     lines = [f"## {path}", "", text.strip(), ""]
-    if told := [f"- `{name}`: {what}" for name, what in filter(None, records)]:
+    # Help texts are markup of rich, in which a bracket is escaped.
+    if told := [f"- `{name}`: {what}".replace("\\[", "[") for name, what in filter(None, records)]:
         lines += [*told, ""]
     if examples.strip():
         lines += ["```", *(line.strip() for line in examples.strip().splitlines()), "```", ""]

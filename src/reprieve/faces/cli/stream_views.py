@@ -135,8 +135,7 @@ def letter_page(detail: StreamDeadLetterDetail, now: float) -> RenderableType:
         Text("message", style="bold"),
         facts(_message(detail.message)),
     ]
-    if context := _values(detail.context):
-        parts += [Text("context", style="bold"), facts(context)]
+    parts += _context(detail.context)
     if detail.events:
         parts += [Text("failures", style="bold"), facts(_event(each) for each in detail.events)]
     parts += [Text(), Text(plain(f"next: {row.next.what}"), style="bold"), Text(plain(f"  {row.next.command}"))]
@@ -212,13 +211,50 @@ def _values(values: Mapping[str, object]) -> list[tuple[str, str]]:
     ]
 
 
+def _context(context: Mapping[str, object]) -> Iterator[RenderableType]:
+    """Yield the sections of the context; what is not as Reprieve writes it stays among the plain values."""
+    left = dict(context)
+    sections: list[tuple[str, RenderableType]] = []
+    if (history := _history(left.get("history"))) is not None:
+        del left["history"]
+        sections.append(("history", facts(history)))
+    if (evidence := _evidence(left.get("evidence"))) is not None:
+        del left["evidence"]
+        sections.append(("evidence", facts(evidence)))
+    if isinstance(stack := left.get("stack"), str):
+        del left["stack"]
+        sections.append(("stack", Text("\n".join(plain(line) for line in stack.splitlines()))))
+    if isinstance(origins := left.get("attempts_by_origin"), dict):
+        left["attempts_by_origin"] = ", ".join(f"{name} {number}" for name, number in origins.items())
+    if values := _values(left):
+        sections.insert(0, ("context", facts(values)))
+    for title, section in sections:
+        yield Text(title, style="bold")
+        yield section
+
+
+def _history(history: object) -> list[tuple[str, str]] | None:
+    if not isinstance(history, dict):
+        return None
+    return _values(
+        {name: _moment(value) or value if name.endswith("_at") else value for name, value in history.items()}
+    )
+
+
+def _evidence(evidence: object) -> list[tuple[str, str]] | None:
+    if not isinstance(evidence, list) or not all(isinstance(each, dict) for each in evidence):
+        return None
+    return [
+        (
+            plain(f"{each.get('link') or ''} {each.get('field') or ''}"),
+            f"{each.get('value', '')} ({each.get('rule', '')})",
+        )
+        for each in evidence
+    ]
+
+
 def _event(event: Mapping[str, object]) -> tuple[str, str]:
     return _moment(event.get("at")) or "-", f"{event.get('error_class', '')}: {event.get('error', '')}"
-
-
-def _history(detail: StreamDeadLetterDetail) -> Mapping[str, object]:
-    history = detail.context.get("history")
-    return history if isinstance(history, dict) else {}
 
 
 def _moment(at: object) -> str:

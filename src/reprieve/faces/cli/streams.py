@@ -67,7 +67,7 @@ RedisUrl = Annotated[
         "--redis-url",
         envvar="REPRIEVE_STREAMS_URL",
         help="The Redis: redis://host:6379/0, rediss:// for TLS, unix:///path, redis+sentinel://host:26379/name. "
-        "Default: url in [streams] of the settings.",
+        r"Default: url in \[streams] of the settings.",
         show_default=False,
     ),
 ]
@@ -78,12 +78,12 @@ SettingsFile = Annotated[
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue, as engineering:queue.", show_default=False)]
 Queues = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[QUEUE]...", help="Which queues. Default: queues in [streams].", show_default=False),
+    typer.Argument(metavar="[QUEUE]...", help=r"Which queues. Default: queues in \[streams].", show_default=False),
 ]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, as in the list.", show_default=False)]
 GroupName = Annotated[
     str | None,
-    typer.Argument(metavar="[GROUP]", help="Its group. Default: groups in [streams], else all.", show_default=False),
+    typer.Argument(metavar="[GROUP]", help=r"Its group. Default: groups in \[streams], else all.", show_default=False),
 ]
 AllGroups = Annotated[
     bool,
@@ -597,7 +597,7 @@ def bulk_replay(
         say_json(asdict(done))
     else:
         _tell_bulk(done, queue)
-    if done.stopped or done.refused:
+    if done.stopped or done.refused or done.skipped:
         raise typer.Exit(1)
 
 
@@ -631,6 +631,7 @@ def adopt(
         return
     before = f", {done.adopted_before:,} were adopted before" if done.adopted_before else ""
     say(f"{count(done.adopted, 'dead letter')} adopted{before}")
+    _tell_skipped(done.skipped, queue)
     if done.adopted or done.adopted_before:
         say(f"  next: name their causes\n  reprieve dead list --pipeline {stream_adoption.PIPELINE}")
 
@@ -727,6 +728,7 @@ def _tell(done: list[StreamActResult], queue: str, *, as_json: bool) -> None:
 
 def _tell_bulk(done: StreamBulkReplay, queue: str) -> None:
     say(f"{done.replayed:,} of {count(done.meant, 'dead letter')} replayed")
+    _tell_skipped(done.skipped, queue)
     if done.closed_meanwhile:
         say(f"{done.closed_meanwhile:,} were replayed or discarded by others meanwhile")
     for refusal in done.refused[:20]:
@@ -736,6 +738,14 @@ def _tell_bulk(done: StreamBulkReplay, queue: str) -> None:
     if done.stopped:
         complain(plain(f"stopped: {done.stopped}"))
     say(f"  next: see whether others come back\n  reprieve streams list {shlex.quote(plain(queue))} --since 5m")
+
+
+def _tell_skipped(skipped: int, queue: str) -> None:
+    if skipped:
+        where = shlex.quote(plain(queue))
+        say(
+            f"{count(skipped, 'dead letter')} of integrations skipped; each names its replay: reprieve streams list {where}"
+        )
 
 
 def _sure(meant: int, *, sure: bool) -> bool:

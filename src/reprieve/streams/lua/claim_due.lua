@@ -1,10 +1,11 @@
--- Claim messages whose retry is due.
--- KEYS: queue dlq waiting state suspects
+-- Claim messages whose retry is due; none while the group is paused.
+-- KEYS: queue dlq waiting state suspects paused
 -- ARGV: group consumer waiting_consumer want fewest_attempts(1|0) context_head context_tail
 -- Returns { {{id, fields, deliveries, history|false, lost_lease}...}, ms to the next due message|-1,
--- suspects that are due, {dead letters of trimmed messages...}, error|false }. A message that was trimmed while it waited
--- becomes a dead letter without its content: it is never passed over in silence. The dead letter is written
--- before the acknowledgement. If it cannot be written, the message keeps waiting.
+-- suspects that are due, {dead letters of trimmed messages...}, error|false, paused(1|0) }. A message that was trimmed
+-- while it waited becomes a dead letter without its content: it is never passed over in silence. The dead
+-- letter is written before the acknowledgement. If it cannot be written, the message keeps waiting.
+if redis.call('EXISTS', KEYS[6]) == 1 then return {{}, -1, 0, {}, false, 1} end
 local queue, dlq, waiting, state, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local group, me, waiter, want = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local t = redis.call('TIME')
@@ -69,4 +70,4 @@ for _, id in ipairs(ids) do
 end
 local first = redis.call('ZRANGE', waiting, 0, 0, 'WITHSCORES')
 local wait = first[2] and math.max(0, math.ceil(first[2] - now)) or -1
-return {claimed, wait, redis.call('ZCOUNT', suspects, '-inf', now), trimmed, failure}
+return {claimed, wait, redis.call('ZCOUNT', suspects, '-inf', now), trimmed, failure, 0}

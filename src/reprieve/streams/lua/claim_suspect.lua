@@ -1,8 +1,9 @@
 -- Claim one suspect, a message that a lost consumer held, and charge it with a crash before it runs. Every
 -- other end than a crash takes the charge back.
--- KEYS: queue suspects waiting state   ARGV: group consumer waiting_consumer
+-- KEYS: queue suspects waiting state paused   ARGV: group consumer waiting_consumer
 -- Returns {id, fields, deliveries, history|false, lost_lease, crash, out_of_memory} with the counters before
--- this charge, or false.
+-- this charge, or false: there is none, or the group is paused.
+if redis.call('EXISTS', KEYS[5]) == 1 then return false end
 local queue, suspects, waiting, state = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, me, waiter = ARGV[1], ARGV[2], ARGV[3]
 local t = redis.call('TIME')
