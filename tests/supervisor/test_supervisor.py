@@ -163,6 +163,61 @@ def test_an_exception_in_a_worker_is_a_result_with_its_message(group):
     assert group.pending() == 0
 
 
+@pytest.mark.spec("ORC-4.4")
+def test_type_class_fingerprint_and_stack_of_an_exception_reach_result_and_dead_letter(valkey):
+    valkey.add({"id": "7"}, {"id": "8"})
+    supervise(valkey, serve("raise ValueError('text') if task['id'] == '8' else KeyError('text')"))
+    (result, _), letters = results(valkey), dead(valkey)
+    assert result["error"] == "'text'", "the sanitized message and nothing else"
+    assert (result["exception_type"], result["error_class"]) == ("KeyError", "BUG")
+    assert [each["error"] for each in letters] == ["KeyError: 'text'", "ValueError: text"]
+    assert [each["exception_type"] for each in letters] == ["KeyError", "ValueError"]
+    assert [each["error_class"] for each in letters] == ["BUG", "BUG"]
+    assert result["fingerprint"] == letters[0]["fingerprint"] != letters[1]["fingerprint"]
+    assert "in work" in letters[0]["stack"]
+    assert letters[0]["stack"] == result["stack"]
+    assert "TaskFailed" not in json.dumps(letters)
+
+
+def test_a_class_that_would_pause_is_shown_and_pauses_nothing(valkey):
+    valkey.add({"id": "7"})
+    supervise(valkey, serve("raise PermissionError('401 Unauthorized: invalid api key')"))
+    (letter,) = dead(valkey)
+    assert (letter["error_class"], letter["retryable"], letter["reason"]) == (
+        results(valkey)[0]["error_class"],
+        False,
+        "non_retryable",
+    )
+    assert not valkey.call("EXISTS", valkey.keys.paused)
+
+
+@pytest.mark.parametrize("retry", [False, True], ids=["without retry", "with retry"])
+@pytest.mark.parametrize(
+    ("command", "error", "error_class"),
+    [
+        (serve("raise ConnectionRefusedError(111, 'Connection refused')"), None, "CONNECTION_REFUSED"),
+        (python(READY + "raise SystemExit(3)"), "Process crashed", "WORKER_LOST"),
+    ],
+    ids=["exception", "crash"],
+)
+def test_a_retryable_failure_shows_as_such_and_under_no_name_of_ours(valkey, command, error, error_class, retry):
+    valkey.add({"id": "7"})
+    supervise(valkey, command, retry=retry)
+    (letter,) = dead(valkey)
+    assert letter["error"] == (error or "ConnectionRefusedError: [Errno 111] Connection refused")
+    assert (letter["error_class"], letter["retryable"]) == (error_class, True)
+    assert letter["reason"] == ("budget_spent" if retry else "retry_off")
+    assert {each["error"] for each in letter["history"]["events"]} == {letter["error"]}
+    assert not [each for each in ("TaskFailed", "TaskInterrupted", "Retryable:") if each in json.dumps(letter)]
+
+
+def test_a_replayed_message_keeps_its_history(valkey):
+    (task,) = valkey.add({"id": "7"})
+    valkey.call("HSET", valkey.keys.state, task, json.dumps({"handler": 0, "replays": 2}))
+    supervise(valkey, serve("raise ValueError('text')"))
+    assert dead(valkey)[0]["history"]["replays"] == 2
+
+
 @pytest.mark.spec("ORC-3.2")
 def test_a_worker_that_is_not_ready_in_time_fails_for_good(valkey):
     valkey.add({"id": "7"})

@@ -92,7 +92,7 @@ def build_result(run: WorkerRun, report: TaskReport, *, at: float) -> dict[str, 
     }
     if status is TaskStatus.FINISHED:
         return fields | {"result": json.dumps(report.result)}
-    return fields | {"error": report.error or ""} | describe_end(report)
+    return fields | {"error": report.error or ""} | describe_end(report) | describe_exception_of(report)
 
 
 def worker_status(report: TaskReport) -> WorkerStatus:
@@ -111,6 +111,17 @@ def describe_end(report: TaskReport) -> dict[str, str]:
     end = report.end
     found = {"reason": end.reason, "exit_code": end.exit_code, "signal": end.signal}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def describe_exception_of(report: TaskReport) -> dict[str, str]:
+    """Return what the worker said of its exception, as far as it said something."""
+    found = {
+        "exception_type": report.exception_type,
+        "error_class": report.error_class,
+        "fingerprint": report.failure.fingerprint if report.failure else None,
+        "stack": report.stack,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def describe_usage(report: TaskReport) -> dict[str, str]:
