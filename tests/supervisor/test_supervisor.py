@@ -14,7 +14,7 @@ import reprieve
 from reprieve.errors import UsageError
 from reprieve.streams.connection import RedisConnection, parse_address
 from reprieve.supervisor import ContainerSpec, Supervisor, SupervisorOptions, WorkerSpec
-from reprieve.supervisor.registry import Cancellation, SupervisorRegistry
+from reprieve.supervisor.registry import SECONDS_UNTIL_SILENT, Cancellation, SupervisorRegistry
 from support.redis_servers import RedisServer
 from support.stream_groups import Group
 from support.tasks import containers, python, serve
@@ -94,7 +94,7 @@ def test_a_task_is_run_and_its_result_published(group):
     assert supervise(group, serve("return {'got': task}")) == 0
     (result,) = results(group)
     assert json.loads(result["result"]) == {"got": {"id": "7", "name": "Zoë"}}
-    assert (result["status"], result["task"], result["event_id"]) == ("finished", task, f"{task}:1")
+    assert (result["status"], result["task"], result["event_id"]) == ("finished", task, f"{task}:1:ended")
     assert [each["status"] for each in events(group)] == ["spawning", "started", "finished"]
     assert group.pending() == 0
     assert dead(group) == []
@@ -112,7 +112,8 @@ def test_a_crash_is_published_dead_lettered_and_acknowledged_in_this_order(group
         "3",
     )
     assert (result["status"], result["error"], result["exit_code"]) == ("failed", "Process crashed", "3")
-    assert event["event_id"] == result["event_id"] == f"{task}:1"
+    assert event["event_id"] == result["event_id"] == f"{task}:1:ended"
+    assert len({each["event_id"] for each in events(group)}) == 3
     assert letter["error"].endswith("Process crashed")
     assert (letter["service"], letter["attempts"]) == ("langgraph", 1)
     assert letter["output"] == "the last words\n"
@@ -456,6 +457,30 @@ def test_nothing_is_left_of_a_killed_supervisor_and_another_takes_its_task_over(
     assert supervise(group, serve("return 'done'"), meanwhile=done) == 0
     assert [(each["task"], each["result"]) for each in results(group)] == [(task, '"done"')]
     assert group.pending() == 0
+
+
+def test_the_worker_of_a_killed_supervisor_gets_an_end_and_its_successor_ids_of_its_own(valkey, tmp_path):
+    (task,) = valkey.add({"id": "7"})
+    program = f"import sys\nsys.argv = ['-c', {str(tmp_path)!r}]\n{READY}{GROW}"
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, valkey.server.url, *python(program)]) as process:
+        members_of(tmp_path)
+        until(lambda: _has_started_task(valkey))
+        process.kill()
+    time.sleep(SECONDS_UNTIL_SILENT)
+    supervise(valkey, serve("return 'done'"), meanwhile=stopping(lambda: results(valkey)))
+    assert [each["status"] for each in events(valkey)] == [
+        "spawning",
+        "started",
+        "failed",
+        "spawning",
+        "started",
+        "finished",
+    ]
+    lost, end = events(valkey)[2], events(valkey)[-1]
+    assert lost["worker"] == events(valkey)[0]["worker"] != end["worker"]
+    assert (lost["reason"], lost["will_retry"], lost["task"]) == ("supervisor_lost", "true", task)
+    assert len({each["event_id"] for each in events(valkey)}) == 6
+    assert results(valkey)[0]["event_id"] == end["event_id"]
 
 
 def test_a_killed_warden_is_a_crash_and_leaves_nothing(valkey, tmp_path):

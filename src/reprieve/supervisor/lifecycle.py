@@ -30,6 +30,11 @@ class WorkerStatus(StrEnum):
     GAVE_UP = "gave_up"
 
 
+_ENDS: Final = frozenset({WorkerStatus.FINISHED, WorkerStatus.FAILED, WorkerStatus.STOPPED})
+SUPERVISOR_LOST: Final = "supervisor_lost"
+"""The reason of the end that another supervisor publishes for the worker of one that was killed."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
     """Which worker runs which attempt of which task."""
@@ -40,11 +45,13 @@ class WorkerRun:
     group: str
     task: str
     attempt: int
+    delivery: int
+    """How often the message was delivered: another number for each worker that is started for it."""
 
-    @property
-    def event_id(self) -> str:
-        """The same for every report about this attempt, so that a reader can drop repeats."""
-        return f"{self.task}:{self.attempt}"
+    def event_id(self, status: WorkerStatus) -> str:
+        """Return the id of an event: another one for each event, the same where an event is published twice."""
+        phase = "ended" if status in _ENDS else status.value
+        return f"{self.task}:{self.delivery}:{phase}"
 
 
 def build_event(
@@ -62,7 +69,7 @@ def build_event(
         "worker": run.worker,
         "task": run.task,
         "attempt": str(run.attempt),
-        "event_id": run.event_id,
+        "event_id": run.event_id(status),
         "queue": run.queue,
         "group": run.group,
         "supervisor": run.supervisor,
@@ -79,6 +86,12 @@ def build_event(
     return fields
 
 
+def build_lost_event(run: WorkerRun, *, at: float, pid: int = 0) -> dict[str, str]:
+    """Build the end of a worker whose supervisor was killed; its task is run again."""
+    event = build_event(run, WorkerStatus.FAILED, at=at, pid=pid, will_retry=True)
+    return event | {"reason": SUPERVISOR_LOST, "error": "The supervisor was lost while the task ran"}
+
+
 def build_result(run: WorkerRun, report: TaskReport, *, at: float) -> dict[str, str]:
     """Build the fields of a result."""
     status = report.end.status
@@ -86,7 +99,7 @@ def build_result(run: WorkerRun, report: TaskReport, *, at: float) -> dict[str, 
         "task": run.task,
         "status": "failed" if status is TaskStatus.STOPPED else status.value,
         "attempt": str(run.attempt),
-        "event_id": run.event_id,
+        "event_id": run.event_id(worker_status(report)),
         "worker": run.worker,
         "timestamp": iso_timestamp(at),
     }

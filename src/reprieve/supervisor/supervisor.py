@@ -1,7 +1,7 @@
 """Take tasks from a stream, run each in a worker of its own, and publish what became of it.
 
 For each task: lifecycle event, result, dead letter, acknowledgement, in this order. Whatever ends this process, the task
-is pending until all are done: another supervisor takes it over and publishes the same `event_id` again.
+is pending until all are done: another supervisor takes it over, publishes the end of the lost worker and runs the task.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ from reprieve.supervisor.lifecycle import (
     WorkerRun,
     WorkerStatus,
     build_event,
+    build_lost_event,
     build_result,
     describe_end,
     describe_usage,
     worker_status,
 )
-from reprieve.supervisor.registry import RunningTask, SupervisorRecord, SupervisorRegistry
+from reprieve.supervisor.registry import SECONDS_UNTIL_SILENT, RunningTask, SupervisorRecord, SupervisorRegistry
 from reprieve.supervisor.task_runner import Task, TaskReport, TaskRun, WorkerSpec, task_limits
 
 if TYPE_CHECKING:
@@ -221,7 +222,9 @@ class Supervisor:
         await self._await_start()
         self._count += 1
         worker = f"{self.name}:{self._count}"
-        which = WorkerRun(self.name, worker, self._queue, self._group, message.id, attempt_of(message))
+        which = WorkerRun(
+            self.name, worker, self._queue, self._group, message.id, attempt_of(message), message.deliveries
+        )
         run = TaskRun(
             Task(message.id, which.attempt, self._document(content, message)),
             self._worker,
@@ -229,8 +232,12 @@ class Supervisor:
             own_values=(self._url,),
         )
         self._runs[message.id] = run
-        self._tasks[message.id] = RunningTask(message.id, worker, which.attempt, started_at=time.time())
+        self._tasks[message.id] = RunningTask(
+            message.id, worker, which.attempt, started_at=time.time(), delivery=message.deliveries
+        )
         try:
+            if message.deliveries > 1:
+                await self._announce_lost_workers(message)
             await self._announce(build_event(which, WorkerStatus.SPAWNING, at=time.time()))
             report = await run.run()
             self._note_end(report)
@@ -337,6 +344,22 @@ class Supervisor:
             _LOG.warning(
                 "the event %s of task %s was not published: %s", event["status"], event["task"], redact(str(error))
             )
+
+    async def _announce_lost_workers(self, message: StreamMessage) -> None:
+        """Publish the end of the workers that ran this task in supervisors that were killed, as far as they are known."""
+        try:
+            now, records = await self._registry.read()
+        except UNREACHABLE as error:
+            _LOG.warning("who ran task %s before is not known: %s", message.id, redact(str(error)))
+            return
+        for record in records:
+            if now - record.beat_at <= SECONDS_UNTIL_SILENT:  # alive: it publishes the end itself
+                continue
+            for task in record.tasks:
+                if task.id == message.id and task.delivery < message.deliveries:
+                    place = (self._queue, self._group, task.id, task.attempt, task.delivery)
+                    run = WorkerRun(record.name, task.worker, *place)
+                    await self._announce(build_lost_event(run, at=time.time(), pid=task.pid))
 
     async def _publish(self, stream: str, fields: dict[str, str]) -> None:
         """Publish until Redis has it. The task is acknowledged only afterwards."""
