@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -25,7 +26,7 @@ def valkey(redis_servers):
 
 
 def reprieve(*arguments, url="", **options):
-    environment = {**os.environ, "REPRIEVE_REDIS_URL": url, "REPRIEVE_ACTOR": "ops"}
+    environment = {**os.environ, "REPRIEVE_STREAMS_URL": url, "REPRIEVE_ACTOR": "ops"}
     return subprocess.Popen(
         [sys.executable, "-m", "reprieve", *map(str, arguments)],
         stdout=subprocess.PIPE,
@@ -150,6 +151,37 @@ def test_the_container_program_comes_from_the_settings(valkey, tmp_path):
 def test_a_queue_without_supervisors_is_told_so(valkey):
     code, out, _ = ended(reprieve("supervise", "status", QUEUE, "--group", "workers", url=valkey.server.url))
     assert (code, out) == (0, f"no supervisor of {QUEUE} in the group workers\n")
+
+
+def test_the_address_comes_from_the_section_of_streams_too(valkey, tmp_path):
+    valkey.add({"id": "7"})
+    (tmp_path / "reprieve.toml").write_text(f'[streams]\nurl = "{valkey.server.url}"\n')
+    command = ["supervise", QUEUE, "--group", "workers", "--until-idle", "--", "true"]
+    code, _, err = ended(reprieve(*command, cwd=tmp_path))
+    assert code == 0, err
+    assert [each["status"] for each in results(valkey)] == ["finished"]
+    status = ["supervise", "status", QUEUE, "--group", "workers", "--settings", tmp_path / "reprieve.toml"]
+    assert ended(reprieve(*status))[0] == 0
+
+
+@pytest.mark.parametrize("command", [["run", QUEUE], ["status", QUEUE], ["cancel", QUEUE, "1-1", "--reason", "x"]])
+def test_without_an_address_the_ways_to_give_one_are_told(tmp_path, command):
+    code, _, err = ended(reprieve("supervise", *command, "--group", "workers", cwd=tmp_path))
+    assert code == 2
+    for way in ("--redis-url", "REPRIEVE_STREAMS_URL", "[streams]"):
+        assert way in err
+
+
+@pytest.mark.parametrize("command", [["status", QUEUE], ["cancel", QUEUE, "1-1", "--reason", "x"]])
+def test_a_question_to_a_redis_that_is_away_is_answered_at_once(command):
+    (port,) = free_ports(1)
+    began = time.monotonic()
+    code, out, err = ended(reprieve("supervise", *command, "--group", "workers", url=f"redis://127.0.0.1:{port}/0"))
+    assert code == 2
+    assert time.monotonic() - began < 5
+    assert out == ""
+    assert len(err.splitlines()) == 1, err
+    assert f"127.0.0.1:{port}" in err
 
 
 @pytest.mark.spec("ORC-4.2")

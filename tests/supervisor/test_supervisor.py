@@ -14,7 +14,7 @@ import reprieve
 from reprieve.errors import UsageError
 from reprieve.streams.connection import RedisConnection, parse_address
 from reprieve.supervisor import ContainerSpec, Supervisor, SupervisorOptions, WorkerSpec
-from reprieve.supervisor.registry import Cancellation, SupervisorRegistry
+from reprieve.supervisor.registry import SECONDS_UNTIL_SILENT, Cancellation, SupervisorRegistry
 from support.redis_servers import RedisServer
 from support.stream_groups import Group
 from support.tasks import containers, python, serve
@@ -94,7 +94,7 @@ def test_a_task_is_run_and_its_result_published(group):
     assert supervise(group, serve("return {'got': task}")) == 0
     (result,) = results(group)
     assert json.loads(result["result"]) == {"got": {"id": "7", "name": "Zoë"}}
-    assert (result["status"], result["task"], result["event_id"]) == ("finished", task, f"{task}:1")
+    assert (result["status"], result["task"], result["event_id"]) == ("finished", task, f"{task}:1:ended")
     assert [each["status"] for each in events(group)] == ["spawning", "started", "finished"]
     assert group.pending() == 0
     assert dead(group) == []
@@ -112,7 +112,8 @@ def test_a_crash_is_published_dead_lettered_and_acknowledged_in_this_order(group
         "3",
     )
     assert (result["status"], result["error"], result["exit_code"]) == ("failed", "Process crashed", "3")
-    assert event["event_id"] == result["event_id"] == f"{task}:1"
+    assert event["event_id"] == result["event_id"] == f"{task}:1:ended"
+    assert len({each["event_id"] for each in events(group)}) == 3
     assert letter["error"].endswith("Process crashed")
     assert (letter["service"], letter["attempts"]) == ("langgraph", 1)
     assert letter["output"] == "the last words\n"
@@ -161,6 +162,61 @@ def test_an_exception_in_a_worker_is_a_result_with_its_message(group):
     assert events(group)[-1]["reason"] == "exception"
     assert dead(group)[0]["error"].endswith("Invalid project_id")
     assert group.pending() == 0
+
+
+@pytest.mark.spec("ORC-4.4")
+def test_type_class_fingerprint_and_stack_of_an_exception_reach_result_and_dead_letter(valkey):
+    valkey.add({"id": "7"}, {"id": "8"})
+    supervise(valkey, serve("raise ValueError('text') if task['id'] == '8' else KeyError('text')"))
+    (result, _), letters = results(valkey), dead(valkey)
+    assert result["error"] == "'text'", "the sanitized message and nothing else"
+    assert (result["exception_type"], result["error_class"]) == ("KeyError", "BUG")
+    assert [each["error"] for each in letters] == ["KeyError: 'text'", "ValueError: text"]
+    assert [each["exception_type"] for each in letters] == ["KeyError", "ValueError"]
+    assert [each["error_class"] for each in letters] == ["BUG", "BUG"]
+    assert result["fingerprint"] == letters[0]["fingerprint"] != letters[1]["fingerprint"]
+    assert "in work" in letters[0]["stack"]
+    assert letters[0]["stack"] == result["stack"]
+    assert "TaskFailed" not in json.dumps(letters)
+
+
+def test_a_class_that_would_pause_is_shown_and_pauses_nothing(valkey):
+    valkey.add({"id": "7"})
+    supervise(valkey, serve("raise PermissionError('401 Unauthorized: invalid api key')"))
+    (letter,) = dead(valkey)
+    assert (letter["error_class"], letter["retryable"], letter["reason"]) == (
+        results(valkey)[0]["error_class"],
+        False,
+        "non_retryable",
+    )
+    assert not valkey.call("EXISTS", valkey.keys.paused)
+
+
+@pytest.mark.parametrize("retry", [False, True], ids=["without retry", "with retry"])
+@pytest.mark.parametrize(
+    ("command", "error", "error_class"),
+    [
+        (serve("raise ConnectionRefusedError(111, 'Connection refused')"), None, "CONNECTION_REFUSED"),
+        (python(READY + "raise SystemExit(3)"), "Process crashed", "WORKER_LOST"),
+    ],
+    ids=["exception", "crash"],
+)
+def test_a_retryable_failure_shows_as_such_and_under_no_name_of_ours(valkey, command, error, error_class, retry):
+    valkey.add({"id": "7"})
+    supervise(valkey, command, retry=retry)
+    (letter,) = dead(valkey)
+    assert letter["error"] == (error or "ConnectionRefusedError: [Errno 111] Connection refused")
+    assert (letter["error_class"], letter["retryable"]) == (error_class, True)
+    assert letter["reason"] == ("budget_spent" if retry else "retry_off")
+    assert {each["error"] for each in letter["history"]["events"]} == {letter["error"]}
+    assert not [each for each in ("TaskFailed", "TaskInterrupted", "Retryable:") if each in json.dumps(letter)]
+
+
+def test_a_replayed_message_keeps_its_history(valkey):
+    (task,) = valkey.add({"id": "7"})
+    valkey.call("HSET", valkey.keys.state, task, json.dumps({"handler": 0, "replays": 2}))
+    supervise(valkey, serve("raise ValueError('text')"))
+    assert dead(valkey)[0]["history"]["replays"] == 2
 
 
 @pytest.mark.spec("ORC-3.2")
@@ -401,6 +457,30 @@ def test_nothing_is_left_of_a_killed_supervisor_and_another_takes_its_task_over(
     assert supervise(group, serve("return 'done'"), meanwhile=done) == 0
     assert [(each["task"], each["result"]) for each in results(group)] == [(task, '"done"')]
     assert group.pending() == 0
+
+
+def test_the_worker_of_a_killed_supervisor_gets_an_end_and_its_successor_ids_of_its_own(valkey, tmp_path):
+    (task,) = valkey.add({"id": "7"})
+    program = f"import sys\nsys.argv = ['-c', {str(tmp_path)!r}]\n{READY}{GROW}"
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, valkey.server.url, *python(program)]) as process:
+        members_of(tmp_path)
+        until(lambda: _has_started_task(valkey))
+        process.kill()
+    time.sleep(SECONDS_UNTIL_SILENT)
+    supervise(valkey, serve("return 'done'"), meanwhile=stopping(lambda: results(valkey)))
+    assert [each["status"] for each in events(valkey)] == [
+        "spawning",
+        "started",
+        "failed",
+        "spawning",
+        "started",
+        "finished",
+    ]
+    lost, end = events(valkey)[2], events(valkey)[-1]
+    assert lost["worker"] == events(valkey)[0]["worker"] != end["worker"]
+    assert (lost["reason"], lost["will_retry"], lost["task"]) == ("supervisor_lost", "true", task)
+    assert len({each["event_id"] for each in events(valkey)}) == 6
+    assert results(valkey)[0]["event_id"] == end["event_id"]
 
 
 def test_a_killed_warden_is_a_crash_and_leaves_nothing(valkey, tmp_path):

@@ -302,7 +302,7 @@ def environment_of(monkeypatch, variables, **spec):
 
 OURS = {
     "REPRIEVE_URL": "postgresql://jobs@db/reviews",
-    "REPRIEVE_REDIS_URL": f"redis://:{'-'.join('abcdefgh')}@cache:6379/3",
+    "REPRIEVE_STREAMS_URL": f"redis://:{'-'.join('abcdefgh')}@cache:6379/3",
     "REPRIEVE_ALERTS_SECRET": "sink-signing-key",
     "REPRIEVE_REVIEW_MAIL__PASSWORD": "smtp-password-of-ours",
     "REPRIEVE_REVIEW_GITHUB__TOKEN": "forge-token-of-ours",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from reprieve.app.redaction import redact
 from reprieve.errors import StoreUnavailableError, UnknownNameError
 from reprieve.processes.session import adopt_orphans
-from reprieve.streams.connection import UNREACHABLE, RedisConnection, parse_address
+from reprieve.streams.connection import UNREACHABLE, parse_address
+from reprieve.streams.operator_errors import connect_redis, readable_errors
 from reprieve.supervisor.registry import (
     SECONDS_UNTIL_SILENT,
     Cancellation,
@@ -92,12 +93,11 @@ async def cancel_task(redis_url: str, queue: str, group: str, task: str, *, acto
 
 @asynccontextmanager
 async def _registry(redis_url: str, queue: str, group: str) -> AsyncIterator[SupervisorRegistry]:
-    address = parse_address(redis_url)
-    registry = SupervisorRegistry(RedisConnection(address), queue, group)
+    redis = connect_redis(redis_url)
+    registry = SupervisorRegistry(redis, queue, group)
     try:
-        yield registry
-    except UNREACHABLE as error:
-        raise StoreUnavailableError(f"Redis at {address}: {redact(str(error))}") from error
+        with readable_errors(redis.address, queue):
+            yield registry
     finally:
         await registry.close()
 

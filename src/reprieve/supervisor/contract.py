@@ -31,6 +31,7 @@ READY_NUMBER: Final = 4
 """Descriptors of a worker process: single digits, since a POSIX shell redirects to no others."""
 MAX_RESULT_BYTES: Final = 1024 * 1024
 MAX_ERROR_CHARACTERS: Final = 2000
+MAX_STACK_CHARACTERS: Final = 4000
 
 
 def serve(handler: Callable[[Any], Any]) -> None:
@@ -76,9 +77,9 @@ def write_result(document: bytes) -> None:
 
 
 def describe_exception(error: Exception) -> bytes:
-    """Return the result document of an exception: its message without secrets, its class, and whether a retry helps."""
+    """Return the result document of an exception: its message, stack and classification, all without secrets."""
     from reprieve.app.judging import classify  # noqa: PLC0415 - only what failed waits for it
-    from reprieve.app.redaction import redact  # noqa: PLC0415 - the same
+    from reprieve.app.redaction import redact, redact_exception  # noqa: PLC0415 - the same
 
     failure = classify(error, profile="orchestrator")
     message = redact(str(error)) or type(error).__name__
@@ -89,6 +90,8 @@ def describe_exception(error: Exception) -> bytes:
         "error_class": str(failure.error_class),
         "retryable": failure.retryable,
         "retry_after": failure.retry_after,
+        "stack": redact_exception(error, limit=MAX_STACK_CHARACTERS),
+        "failure": failure.as_dict(),
     }
     return json.dumps(described).encode()
 

@@ -30,6 +30,11 @@ class WorkerStatus(StrEnum):
     GAVE_UP = "gave_up"
 
 
+_ENDS: Final = frozenset({WorkerStatus.FINISHED, WorkerStatus.FAILED, WorkerStatus.STOPPED})
+SUPERVISOR_LOST: Final = "supervisor_lost"
+"""The reason of the end that another supervisor publishes for the worker of one that was killed."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
     """Which worker runs which attempt of which task."""
@@ -40,11 +45,13 @@ class WorkerRun:
     group: str
     task: str
     attempt: int
+    delivery: int
+    """How often the message was delivered: another number for each worker that is started for it."""
 
-    @property
-    def event_id(self) -> str:
-        """The same for every report about this attempt, so that a reader can drop repeats."""
-        return f"{self.task}:{self.attempt}"
+    def event_id(self, status: WorkerStatus) -> str:
+        """Return the id of an event: another one for each event, the same where an event is published twice."""
+        phase = "ended" if status in _ENDS else status.value
+        return f"{self.task}:{self.delivery}:{phase}"
 
 
 def build_event(
@@ -62,7 +69,7 @@ def build_event(
         "worker": run.worker,
         "task": run.task,
         "attempt": str(run.attempt),
-        "event_id": run.event_id,
+        "event_id": run.event_id(status),
         "queue": run.queue,
         "group": run.group,
         "supervisor": run.supervisor,
@@ -79,6 +86,12 @@ def build_event(
     return fields
 
 
+def build_lost_event(run: WorkerRun, *, at: float, pid: int = 0) -> dict[str, str]:
+    """Build the end of a worker whose supervisor was killed; its task is run again."""
+    event = build_event(run, WorkerStatus.FAILED, at=at, pid=pid, will_retry=True)
+    return event | {"reason": SUPERVISOR_LOST, "error": "The supervisor was lost while the task ran"}
+
+
 def build_result(run: WorkerRun, report: TaskReport, *, at: float) -> dict[str, str]:
     """Build the fields of a result."""
     status = report.end.status
@@ -86,13 +99,13 @@ def build_result(run: WorkerRun, report: TaskReport, *, at: float) -> dict[str, 
         "task": run.task,
         "status": "failed" if status is TaskStatus.STOPPED else status.value,
         "attempt": str(run.attempt),
-        "event_id": run.event_id,
+        "event_id": run.event_id(worker_status(report)),
         "worker": run.worker,
         "timestamp": iso_timestamp(at),
     }
     if status is TaskStatus.FINISHED:
         return fields | {"result": json.dumps(report.result)}
-    return fields | {"error": report.error or ""} | describe_end(report)
+    return fields | {"error": report.error or ""} | describe_end(report) | describe_exception_of(report)
 
 
 def worker_status(report: TaskReport) -> WorkerStatus:
@@ -111,6 +124,17 @@ def describe_end(report: TaskReport) -> dict[str, str]:
     end = report.end
     found = {"reason": end.reason, "exit_code": end.exit_code, "signal": end.signal}
     return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def describe_exception_of(report: TaskReport) -> dict[str, str]:
+    """Return what the worker said of its exception, as far as it said something."""
+    found = {
+        "exception_type": report.exception_type,
+        "error_class": report.error_class,
+        "fingerprint": report.failure.fingerprint if report.failure else None,
+        "stack": report.stack,
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def describe_usage(report: TaskReport) -> dict[str, str]:

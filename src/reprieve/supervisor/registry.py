@@ -30,6 +30,8 @@ class RunningTask:
     pid: int = 0
     is_started: bool = False
     """Whether its worker is ready."""
+    delivery: int = 0
+    """How often the message had been delivered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Take tasks from a stream, run each in a worker of its own, and publish what became of it.
 
 For each task: lifecycle event, result, dead letter, acknowledgement, in this order. Whatever ends this process, the task
-is pending until all are done: another supervisor takes it over and publishes the same `event_id` again.
+is pending until all are done: another supervisor takes it over, publishes the end of the lost worker and runs the task.
 """
 
 from __future__ import annotations
@@ -26,14 +26,23 @@ from reprieve.core.failure import TAXONOMY, ErrorClass, Severity
 from reprieve.core.policy import Cause
 from reprieve.core.restart import GiveUp, Restart, RestartHistory, RestartPolicy, decide_restart
 from reprieve.core.task_end import StopReason, TaskEndReason, TaskStatus
-from reprieve.errors import Permanent, Retryable, UsageError
+from reprieve.errors import UsageError
 from reprieve.streams.connection import UNREACHABLE, RedisConnection, parse_address
 from reprieve.streams.consumer import Consumer, ConsumerOptions
 from reprieve.streams.failure_writer import rule_on
+from reprieve.streams.history import read_history
 from reprieve.streams.lanes import FailedRun, WorkerRunError
 from reprieve.streams.message import StreamMessage, encode_fields
 from reprieve.supervisor import containers
 from reprieve.supervisor.environment import build_worker_environment
+from reprieve.supervisor.failures import (
+    TaskFailed,
+    TaskInterrupted,
+    describe_failure,
+    describe_history,
+    describe_task_error,
+    failure_of_task,
+)
 from reprieve.supervisor.lifecycle import (
     LIFECYCLE_STREAM,
     MAX_EVENTS,
@@ -41,12 +50,13 @@ from reprieve.supervisor.lifecycle import (
     WorkerRun,
     WorkerStatus,
     build_event,
+    build_lost_event,
     build_result,
     describe_end,
     describe_usage,
     worker_status,
 )
-from reprieve.supervisor.registry import RunningTask, SupervisorRecord, SupervisorRegistry
+from reprieve.supervisor.registry import SECONDS_UNTIL_SILENT, RunningTask, SupervisorRecord, SupervisorRegistry
 from reprieve.supervisor.task_runner import Task, TaskReport, TaskRun, WorkerSpec, task_limits
 
 if TYPE_CHECKING:
@@ -54,6 +64,7 @@ if TYPE_CHECKING:
 
     from reprieve.app.profiles import ProfileLike
     from reprieve.ports.alerting import Sink
+    from reprieve.streams.failure_writer import Ruling
 
 _LOG: Final = logging.getLogger("reprieve.supervisor")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -73,14 +84,6 @@ _ERROR_CLASSES: Final = {
     TaskEndReason.START_ERROR: "START_ERROR",
     TaskEndReason.INVALID_RESULT: "INVALID_RESULT",
 }
-
-
-class TaskFailed(Permanent):
-    """A task that is not tried again."""
-
-
-class TaskInterrupted(Retryable):
-    """A task that may be tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +222,9 @@ class Supervisor:
         await self._await_start()
         self._count += 1
         worker = f"{self.name}:{self._count}"
-        which = WorkerRun(self.name, worker, self._queue, self._group, message.id, attempt_of(message))
+        which = WorkerRun(
+            self.name, worker, self._queue, self._group, message.id, attempt_of(message), message.deliveries
+        )
         run = TaskRun(
             Task(message.id, which.attempt, self._document(content, message)),
             self._worker,
@@ -227,8 +232,12 @@ class Supervisor:
             own_values=(self._url,),
         )
         self._runs[message.id] = run
-        self._tasks[message.id] = RunningTask(message.id, worker, which.attempt, started_at=time.time())
+        self._tasks[message.id] = RunningTask(
+            message.id, worker, which.attempt, started_at=time.time(), delivery=message.deliveries
+        )
         try:
+            if message.deliveries > 1:
+                await self._announce_lost_workers(message)
             await self._announce(build_event(which, WorkerStatus.SPAWNING, at=time.time()))
             report = await run.run()
             self._note_end(report)
@@ -247,8 +256,12 @@ class Supervisor:
 
     async def _conclude(self, which: WorkerRun, message: StreamMessage, report: TaskReport) -> None:
         """Decide about another attempt, publish, and raise unless the task is done."""
-        failure = self._failure_of(report)
-        will_retry = failure is not None and self._will_retry(message, failure)
+        failure, will_retry = self._failure_of(report), False
+        if failure is not None:
+            await self._read_history(message)
+            ruling = self._rule_on(message, failure)
+            will_retry = ruling.retry_at is not None
+            failure.context = {**failure.context, "history": describe_history(ruling.history)}
         at = time.time()
         if self._announcing:  # events stay in their order
             await asyncio.wait(self._announcing)
@@ -264,27 +277,28 @@ class Supervisor:
 
     def _failure_of(self, report: TaskReport) -> WorkerRunError | None:
         """Build what the consumer is told; None for a task that is done, also by an operator who cancelled it."""
-        end, text = report.end, report.error or ""
+        end, text = report.end, describe_task_error(report)
         if end.cause is None:
             return None
-        context = {
+        error_class = _error_class(report)
+        is_retried = self.options.retry or end.cause is Cause.DEPLOY
+        known = failure_of_task(report, report.error_class or error_class)
+        context = describe_failure(report, known, is_retried=is_retried) | {
             "task": describe_end(report) | describe_usage(report),
             "output": report.output,
         }
         if end.cause is Cause.DEPLOY:
             return WorkerRunError(TaskInterrupted(text), Cause.DEPLOY, context)
-        error_class = _error_class(report)
         if self.options.retry and end.is_retryable:
             again = TaskInterrupted(text, retry_after=report.retry_after, error_class=error_class)
             return WorkerRunError(again, end.cause, context)
         return WorkerRunError(TaskFailed(text, error_class=error_class), Cause.HANDLER, context)
 
-    def _will_retry(self, message: StreamMessage, failure: WorkerRunError) -> bool:
+    def _rule_on(self, message: StreamMessage, failure: WorkerRunError) -> Ruling:
         """Decide as the consumer will: by the same function from the same history."""
         run = FailedRun(message, failure.error, failure.origin)
         rand = random.random()  # noqa: S311 - jitter
-        ruling = rule_on(run, self._profile, now=time.time(), rand=rand, idempotent=self.options.retry)
-        return ruling.retry_at is not None
+        return rule_on(run, self._profile, now=time.time(), rand=rand, idempotent=self.options.retry)
 
     # --- starts ---
 
@@ -331,19 +345,46 @@ class Supervisor:
                 "the event %s of task %s was not published: %s", event["status"], event["task"], redact(str(error))
             )
 
+    async def _announce_lost_workers(self, message: StreamMessage) -> None:
+        """Publish the end of the workers that ran this task in supervisors that were killed, as far as they are known."""
+        try:
+            now, records = await self._registry.read()
+        except UNREACHABLE as error:
+            _LOG.warning("who ran task %s before is not known: %s", message.id, redact(str(error)))
+            return
+        for record in records:
+            if now - record.beat_at <= SECONDS_UNTIL_SILENT:  # alive: it publishes the end itself
+                continue
+            for task in record.tasks:
+                if task.id == message.id and task.delivery < message.deliveries:
+                    place = (self._queue, self._group, task.id, task.attempt, task.delivery)
+                    run = WorkerRun(record.name, task.worker, *place)
+                    await self._announce(build_lost_event(run, at=time.time(), pid=task.pid))
+
     async def _publish(self, stream: str, fields: dict[str, str]) -> None:
         """Publish until Redis has it. The task is acknowledged only afterwards."""
+        command = _add_event(fields) if stream == LIFECYCLE_STREAM else ("XADD", stream, "*", *_flat(fields))
+        await self._call_patiently(stream, command)
+
+    async def _read_history(self, message: StreamMessage) -> None:
+        """Read the history of a message at its first delivery: a replayed one has a history then."""
+        if message.history is None and message.deliveries == 1:
+            names = [message.id, *(f"{message.id}:{each}" for each in ("lost_lease", "crash", "out_of_memory"))]
+            state = self._consumer.keys.state
+            text, lost, crash, memory = await self._call_patiently(state, ("HMGET", state, *names))
+            message.history = read_history(
+                text, lost_lease=int(lost or 0), crash=int(crash or 0), out_of_memory=int(memory or 0)
+            )
+
+    async def _call_patiently(self, key: str, command: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - what Redis sent
         backoff = _FIRST_BACKOFF_SECONDS
         while True:
             try:
-                command = _add_event(fields) if stream == LIFECYCLE_STREAM else ("XADD", stream, "*", *_flat(fields))
-                await self._redis.call(*command)
+                return await self._redis.call(*command)
             except UNREACHABLE as error:
-                _LOG.warning("%s: Redis: %s; again in %.1f s", stream, redact(str(error)), backoff)
+                _LOG.warning("%s: Redis: %s; again in %.1f s", key, redact(str(error)), backoff)
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
-            else:
-                return
 
     async def _beat(self) -> None:
         """Keep the record of this supervisor, and stop tasks that operators cancelled."""

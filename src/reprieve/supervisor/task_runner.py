@@ -36,11 +36,13 @@ from reprieve.supervisor.containers import (
     require_program,
 )
 from reprieve.supervisor.environment import build_worker_environment, require_foreign_names
+from reprieve.supervisor.failures import read_failure, read_stack
 from reprieve.supervisor.output import OutputTail, PipeReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from reprieve.core.failure import Failure
     from reprieve.core.policy import Profile
 
 PROCESS_CRASHED: Final = "Process crashed"
@@ -133,6 +135,10 @@ class TaskReport:
     result: Any = None
     error_class: str | None = None
     exception_type: str | None = None
+    failure: Failure | None = None
+    """The worker's own classification of its exception."""
+    stack: str = ""
+    """The stack of that exception, sanitized."""
     retry_after: float | None = None
     output: str = ""
     """The last 64 KiB of standard output and error, without secrets."""
@@ -405,6 +411,8 @@ class TaskRun:
                 redact(document["error"])[: contract.MAX_ERROR_CHARACTERS],
                 error_class=_text(document.get("error_class")),
                 exception_type=_text(document.get("exception_type")),
+                failure=read_failure(document.get("failure")),
+                stack=read_stack(document.get("stack")),
                 retry_after=_seconds(document.get("retry_after")),
                 output=self._output.text(),
             )

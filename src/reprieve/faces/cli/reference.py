@@ -64,17 +64,17 @@ The engine itself has no settings file; its commands take options and these vari
 | `REPRIEVE_URL`, `REPRIEVE_APP`, `REPRIEVE_ACTOR` | the database, where your pipelines are, who you are: `--url`, `--app`, `--actor` |
 | `REPRIEVE_MODEL` | which model `reprieve analyze` asks: `--model`; see [models](models.md) |
 | `REPRIEVE_MODEL_KEY` | the key of a model that is named by its address (`openai+http://...`) |
-| `REPRIEVE_REDIS_URL` | the Redis of [supervised tasks](supervisor.md): `--redis-url` |
 | `REPRIEVE_TO` | where `reprieve db copy` copies to: `--to` |
 | `REPRIEVE_ALERTS`, `REPRIEVE_ALERTS_SECRET` | who is told of [alerts](alerts.md), and what webhooks among them are signed with |
 | `REPRIEVE_MAY_OVERRIDE` | who may replay past the gates of [dead letters](dead-letters.md) |
-| `REPRIEVE_STREAMS_URL` | the Redis of `reprieve streams`: `--redis-url`; it goes before `url` in `[streams]` |
+| `REPRIEVE_STREAMS_URL` | the Redis of `reprieve streams` and `reprieve supervise`: `--redis-url`; it goes before `url` in `[streams]` |
 | `REPRIEVE_STREAMS_QUEUES`, `REPRIEVE_STREAMS_GROUPS` | names with commas between them; they go before `queues` and `groups` in `[streams]` |
 | `REPRIEVE_REVIEW_PARTS` | replaces parts of the review pipeline; `parts` in a settings file of the current folder is not read |
 | `REPRIEVE_TASK_ID`, `REPRIEVE_TASK_ATTEMPT`, `REPRIEVE_TASK_FILE`, `REPRIEVE_READY_FD`, `REPRIEVE_READY_FILE`, `REPRIEVE_RESULT_FD`, `REPRIEVE_RESULT_FILE` | set by a supervisor for [its workers](supervisor.md) |
 | `REPRIEVE_DEBUG` | set, an error that nobody expected shows where it came from; that may hold secrets |
 
 The section `[streams]` of `reprieve.toml` is for `reprieve streams`: [dead letters of streams](stream-dead-letters.md).
+[`reprieve supervise`](supervisor.md) takes its `url` too.
 
 `reprieve supervise` reads one section of the settings file, which the review leaves alone:
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -25,10 +23,11 @@ from reprieve.faces.cli.common import (
     say_json,
 )
 from reprieve.faces.cli.rendering import console, plain, table
+from reprieve.faces.cli.streams import RedisUrl, SettingsFile, target
 from reprieve.faces.cli.work import LogLevel, show_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from rich.table import Table
 
@@ -59,15 +58,6 @@ app = typer.Typer(
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="The stream of tasks.", show_default=False)]
 GroupName = Annotated[str, typer.Option("--group", "-g", help="Its consumer group.", show_default=False)]
-RedisUrl = Annotated[
-    str,
-    typer.Option(
-        "--redis-url",
-        envvar="REPRIEVE_REDIS_URL",
-        help="Redis: redis://host:6379/0, rediss:// for TLS, redis+sentinel://host:26379/name.",
-    ),
-]
-DEFAULT_REDIS_URL: Final = "redis://localhost:6379/0"
 
 
 @app.command("run")
@@ -79,7 +69,7 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
     ] = None,
     *,
     group: GroupName,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
+    redis_url: RedisUrl = None,
     slots: Annotated[int, typer.Option(help="Tasks at a time.", min=1, max=1000)] = 1,
     body: Annotated[
         str | None,
@@ -132,10 +122,7 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
         str, typer.Option(help="How long a supervisor may be silent before others take over its tasks.")
     ] = "30s",
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when there is nothing left to do.")] = False,
-    settings: Annotated[
-        Path | None,
-        typer.Option(help="The settings file. Default: reprieve.toml, if there is one.", show_default=False),
-    ] = None,
+    settings: SettingsFile = None,
     log_level: Annotated[LogLevel, typer.Option(help="How much is said on standard error.")] = LogLevel.INFO,
 ) -> None:
     """Run each task of a stream in a process or container of its own, until told to stop.
@@ -152,6 +139,7 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
     from reprieve.supervisor import SupervisorOptions, WorkerSpec  # noqa: PLC0415 - the same
     from reprieve.wiring import build_supervisor, read_container  # noqa: PLC0415 - the same
 
+    url = target(redis_url=redis_url, settings=settings).url
     worker = WorkerSpec(
         tuple(command or ()),
         container=read_container(settings, image, container_program, tuple(container_argument or ())),
@@ -175,7 +163,7 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
         supervisor = build_supervisor(
             queue, worker, group=group, body=body, profile=profile, service=service, options=options
         )
-        return await supervise_tasks(supervisor, redis_url, until_idle=until_idle)
+        return await supervise_tasks(supervisor, url, until_idle=until_idle)
 
     code = run(patiently(supervise))
     if code:
@@ -183,7 +171,14 @@ def run_supervisor(  # noqa: PLR0913 - one parameter an option
 
 
 @app.command()
-def status(queue: Queue, *, group: GroupName, redis_url: RedisUrl = DEFAULT_REDIS_URL, as_json: AsJson = False) -> None:
+def status(
+    queue: Queue,
+    *,
+    group: GroupName,
+    redis_url: RedisUrl = None,
+    settings: SettingsFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Show the supervisors of a queue and the tasks that they run.
 
     Examples:
@@ -191,7 +186,8 @@ def status(queue: Queue, *, group: GroupName, redis_url: RedisUrl = DEFAULT_REDI
     """
     from reprieve.operations.tasks import list_supervisors  # noqa: PLC0415 - who asks for help does not wait for it
 
-    found = _ask(lambda: list_supervisors(redis_url, queue, group))
+    url = target(redis_url=redis_url, settings=settings).url
+    found = _ask(list_supervisors(url, queue, group))
     if as_json:
         say_json([asdict(each) for each in found])
     elif not found:
@@ -209,7 +205,8 @@ def cancel(
     *,
     group: GroupName,
     reason: Reason,
-    redis_url: RedisUrl = DEFAULT_REDIS_URL,
+    redis_url: RedisUrl = None,
+    settings: SettingsFile = None,
     actor: Actor = None,
 ) -> None:
     """Cancel one running task: its worker is stopped, its result says so, and it is not tried again.
@@ -219,8 +216,8 @@ def cancel(
     """
     from reprieve.operations.tasks import cancel_task  # noqa: PLC0415 - who asks for help does not wait for it
 
-    who = acting(actor)
-    found = _ask(lambda: cancel_task(redis_url, queue, group, task, actor=who, reason=reason))
+    url = target(redis_url=redis_url, settings=settings).url
+    found = _ask(cancel_task(url, queue, group, task, actor=acting(actor), reason=reason))
     say(f"{task} is being stopped by {found.name}")
 
 
@@ -232,9 +229,10 @@ def size(text: str) -> int:
     return int(found[1]) * _UNITS[found[2].lower()]
 
 
-def _ask(task: Callable[[], Awaitable[T]]) -> T:
+def _ask(task: Coroutine[object, object, T]) -> T:
+    """Ask once: an operator who looks at a Redis that is away wants to know that at once."""
     try:
-        return run(patiently(task))
+        return run(task)
     except (UnknownNameError, RefusedError) as error:
         fail(str(error))
 
