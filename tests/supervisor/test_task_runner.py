@@ -268,6 +268,28 @@ def test_a_result_that_breaks_the_contract_fails_the_task(written, problem):
     assert problem in report.error
 
 
+def reported(text, **more):
+    """Run a worker that reports this error by hand."""
+    document = json.dumps({"status": "error", "error": text, **more})
+    return run_task(python(f"import os; os.write(int(os.environ['REPRIEVE_RESULT_FD']), {document.encode()!r})"))
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10**400, id="huge"), -1, 31_536_001, float("inf"), float("nan"), True, "5"]
+)
+def test_a_delay_that_is_no_number_of_seconds_is_ignored(seconds):
+    assert reported("busy", retryable=True, retry_after=seconds).retry_after is None
+
+
+def test_a_delay_in_seconds_is_kept():
+    assert reported("busy", retryable=True, retry_after=31_536_000).retry_after == 31_536_000.0
+
+
+def test_half_characters_of_a_worker_are_replaced():
+    report = reported("a \ud800", error_class="b \udfff", exception_type="c \ud800")
+    assert (report.error, report.error_class, report.exception_type) == ("a \ufffd", "b \ufffd", "c \ufffd")
+
+
 def test_a_start_is_told_also_where_the_worker_ended_in_the_same_moment():
     async def main():
         told = []

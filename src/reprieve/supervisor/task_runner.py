@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.redaction import redact
 from reprieve.core.backoff import LONGEST, require_number, require_whole
+from reprieve.core.record import writable
 from reprieve.core.task_end import (
     ReportedResult,
     StopReason,
@@ -204,7 +205,9 @@ class TaskRun:
                 process = self._start_container(stack) if self.spec.container else self._start_process(stack)
             except OSError as error:
                 evidence = TaskEvidence(_exit_code_of(error), is_startable=False)
-                return self._report(evidence, error=f"Worker could not be started: {error.strerror or error}")
+                return self._report(
+                    evidence, error=f"Worker could not be started: {writable(error.strerror or str(error))}"
+                )
             self._process = process
             try:
                 if self._stopped_for is not None:
@@ -402,7 +405,7 @@ class TaskRun:
         if end.status is TaskStatus.ERROR:
             return TaskReport(
                 end,
-                redact(document["error"])[: contract.MAX_ERROR_CHARACTERS],
+                writable(redact(document["error"]))[: contract.MAX_ERROR_CHARACTERS],
                 error_class=_text(document.get("error_class")),
                 exception_type=_text(document.get("exception_type")),
                 retry_after=_seconds(document.get("retry_after")),
@@ -414,7 +417,7 @@ class TaskRun:
         """Say what failed, for the result. An end that nothing else explains is a crash."""
         if end.reason is TaskEndReason.START_ERROR:
             detail = error or (self._output.text().strip().splitlines() or ["no reason was given"])[-1]
-            return f"Worker could not be started: {redact(detail)}"[: contract.MAX_ERROR_CHARACTERS]
+            return f"Worker could not be started: {writable(redact(detail))}"[: contract.MAX_ERROR_CHARACTERS]
         known = {
             TaskEndReason.TIMEOUT: f"Task timed out after {self._limits.task_seconds:g} s",
             TaskEndReason.SPAWN_TIMEOUT: f"Worker was not ready within {self._limits.spawn_seconds:g} s",
@@ -444,8 +447,10 @@ def _with_usage(report: TaskReport, process: SessionProcess, lived_seconds: floa
 
 
 def _text(value: object) -> str | None:
-    return redact(value)[:200] if isinstance(value, str) else None
+    return writable(redact(value))[:200] if isinstance(value, str) else None
 
 
 def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    """Return a delay that the worker asks for; None for what is no number of seconds up to a year."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= LONGEST else None
