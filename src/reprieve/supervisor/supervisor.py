@@ -278,6 +278,9 @@ class Supervisor:
         if self._has_given_up and not self._stopping.is_set():
             await self._publish(LIFECYCLE_STREAM, build_event(which, WorkerStatus.GAVE_UP, at=at, report=report))
             self.stop()
+        if not will_retry:
+            with suppress(*UNREACHABLE):
+                await self._registry.withdraw(message.id)
         if failure is not None:
             raise failure
         if not is_published:
