@@ -304,7 +304,9 @@ class TaskRun:
         assert container is not None  # noqa: S101 - for the type checker: the caller looked
         output = self._pipe(stack, self._output.receive)
         self._drained = (output,)
-        private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprieve-task-")))
+        private = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="reprieve-task-", ignore_cleanup_errors=True))
+        )
         self._folder = private / "task"
         self._folder.mkdir()
         self._folder.chmod(0o777)  # the user of the image may be any; the folder above is ours alone
