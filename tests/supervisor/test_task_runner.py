@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -236,6 +237,18 @@ def test_secrets_in_the_output_are_taken_out_also_where_the_tail_begins():
     assert secret not in report.output
     assert secret[1:] not in report.output
     assert "connecting with" in report.output
+
+
+def test_output_is_redacted_only_for_a_failure_and_in_a_thread(monkeypatch):
+    threads = []
+    monkeypatch.setattr(
+        "reprieve.supervisor.output.redact", lambda text: threads.append(threading.current_thread()) or text
+    )
+    assert run_task(serve("print('words')")).output == ""
+    assert threads == []
+    assert run_task(serve("print('words'); sys.exit(3)")).output == "words\n"
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 def test_output_in_one_endless_line_is_cut_without_showing_a_part_of_a_word():

@@ -136,7 +136,7 @@ class TaskReport:
     exception_type: str | None = None
     retry_after: float | None = None
     output: str = ""
-    """The last 64 KiB of standard output and error, without secrets."""
+    """The last 64 KiB of standard output and error, without secrets; empty for a task that finished."""
     pid: int = 0
     lived_seconds: float = 0.0
     max_rss_bytes: int = 0
@@ -266,7 +266,10 @@ class TaskRun:
             is_memory_limited=self.spec.memory_bytes is not None,
             is_startable=exit_.start_error is None,
         )
-        return self._report(evidence, document=document, error=error)
+        if decide_task_end(evidence).status is TaskStatus.FINISHED:
+            return self._report(evidence, document=document, error=error)
+        # Redaction of the whole output takes too long for the event loop.
+        return await asyncio.to_thread(self._report, evidence, document=document, error=error)
 
     # --- starting ---
 
@@ -403,7 +406,8 @@ class TaskRun:
         end = decide_task_end(evidence)
         document = document or {}
         if end.status is TaskStatus.FINISHED:
-            return TaskReport(end, result=document.get("result"), output=self._output.text())
+            return TaskReport(end, result=document.get("result"))
+        output = self._output.text()
         if end.status is TaskStatus.ERROR:
             return TaskReport(
                 end,
@@ -411,14 +415,14 @@ class TaskRun:
                 error_class=_text(document.get("error_class")),
                 exception_type=_text(document.get("exception_type")),
                 retry_after=_seconds(document.get("retry_after")),
-                output=self._output.text(),
+                output=output,
             )
-        return TaskReport(end, self._describe(end, document, error), output=self._output.text())
+        return TaskReport(end, self._describe(end, document, error, output), output=output)
 
-    def _describe(self, end: TaskEnd, document: dict[str, Any], error: str | None) -> str:
+    def _describe(self, end: TaskEnd, document: dict[str, Any], error: str | None, output: str) -> str:
         """Say what failed, for the result. An end that nothing else explains is a crash."""
         if end.reason is TaskEndReason.START_ERROR:
-            detail = error or (self._output.text().strip().splitlines() or ["no reason was given"])[-1]
+            detail = error or (output.strip().splitlines() or ["no reason was given"])[-1]
             return f"Worker could not be started: {writable(redact(detail))}"[: contract.MAX_ERROR_CHARACTERS]
         known = {
             TaskEndReason.TIMEOUT: f"Task timed out after {self._limits.task_seconds:g} s",
