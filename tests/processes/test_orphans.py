@@ -5,10 +5,12 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -225,18 +227,41 @@ def test_a_command_that_cannot_be_executed_is_told_with_the_systems_words(tmp_pa
 
 
 def test_nothing_is_signalled_after_the_end(monkeypatch):
+    sent = []
+
+    class RecordingSocket(socket.socket):
+        def send(self, *arguments):
+            sent.append(arguments[0])
+            return super().send(*arguments)
+
+    def pair():
+        ours, theirs = socket.socketpair()
+        return RecordingSocket(fileno=ours.detach()), theirs
+
     async def main():
         process = SessionProcess(python("pass"))
+        process.terminate()
         await process.exited
-        sent = []
-        monkeypatch.setattr(os, "kill", lambda *call: sent.append(call))
-        monkeypatch.setattr(os, "killpg", lambda *call: sent.append(call))
+        before = list(sent)
         process.kill()
         process.terminate()
-        await asyncio.sleep(0.01)
-        return sent
+        process.clean_up()
+        return before
 
-    assert asyncio.run(main()) == []
+    monkeypatch.setattr(session, "socket", SimpleNamespace(socketpair=pair))
+    before = asyncio.run(main())
+    assert before == [warden.SIGTERM_LEADER]
+    assert sent == before
+
+
+def test_a_warden_that_ends_before_its_command_starts_does_not_kill_our_own_group(monkeypatch):
+    killed = []
+    monkeypatch.setattr(session, "_PROGRAM", "raise SystemExit(1)")
+    monkeypatch.setattr(session.sys, "platform", "darwin")
+    monkeypatch.setattr(os, "killpg", lambda *call: killed.append(call))
+    exit_ = run(python("pass"))
+    assert not exit_.is_watched
+    assert killed == []
 
 
 def test_a_session_whose_number_was_given_away_again_is_not_ours():

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -237,6 +238,21 @@ def test_the_container_is_removed_also_when_its_program_was_killed(docker):
     report = run_task([], container=DOCKER, spawn_timeout_seconds=0.3)
     assert report.end.reason == TaskEndReason.SPAWN_TIMEOUT
     assert [line.split()[0] for line in calls.read_text().splitlines()] == ["run", "rm"]
+
+
+def test_a_result_is_kept_where_the_folder_of_the_task_cannot_be_removed(docker, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    docker(
+        'case $1 in run) folder=$(echo "$@" | grep -o "/[^ =:,]*reprieve-task-[^ =:,]*/task" | head -1);'
+        """ echo '{"status": "finished", "result": 5}' > $folder/result.json;; esac"""
+    )
+
+    def refuse(path, **_):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    report = run_task([], container=DOCKER)
+    assert (shown(report), report.result) == ((TaskStatus.FINISHED, None, None), 5)
 
 
 def test_limits_and_labels_are_on_the_command(docker):

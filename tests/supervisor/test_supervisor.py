@@ -330,22 +330,99 @@ def test_results_can_go_elsewhere_but_not_into_the_queue(valkey):
             supervisor(["true"], output=wrong)
 
 
+@pytest.mark.parametrize("stream", [f"{QUEUE}:results", "worker:lifecycle"])
+def test_a_stream_of_the_wrong_type_is_refused_at_the_start(valkey, stream):
+    valkey.add({"id": "7"})
+    valkey.call("SET", stream, "no stream")
+    with pytest.raises(UsageError, match=f"'{stream}' is a string"):
+        supervise(valkey, ["true"])
+    assert dead(valkey) == []
+
+
+@pytest.mark.parametrize("stream", [f"{QUEUE}:results", "worker:lifecycle"])
+def test_a_user_that_may_not_append_is_refused_at_the_start_and_nothing_is_written(group, stream):
+    group.add({"id": "7"})
+    kept = f"~{QUEUE}:reprieve*" if stream.endswith("results") else f"~{QUEUE}:results"
+    allowed = ["~worker:lifecycle", f"~{QUEUE}", f"~{QUEUE}:dlq", kept]
+    if stream == "worker:lifecycle":
+        allowed = allowed[1:]
+    group.call("ACL", "SETUSER", "tasks", "on", ">pass", "resetkeys", "+@all", *allowed)
+    try:
+        with pytest.raises(UsageError, match=f"may not append to '{stream}'"):
+            asyncio.run(supervisor(["true"]).run(as_user(group, "tasks:pass"), signals=False))
+    finally:
+        group.call("ACL", "DELUSER", "tasks")
+    assert not group.call("EXISTS", f"{QUEUE}:results", "worker:lifecycle")
+
+
+def as_user(group, credentials):
+    scheme, _, rest = group.server.url.partition("://")
+    return f"{scheme}://{credentials}@{rest}"
+
+
+@pytest.mark.parametrize("retry", [False, True])
+def test_a_result_that_redis_refuses_ends_task_and_supervisor_without_another_run(valkey, tmp_path, retry):
+    valkey.add({"id": "7"})
+    code = supervise(valkey, waiting(tmp_path), retry=retry, meanwhile=breaking(valkey, tmp_path))
+    assert code == 1
+    assert [each["status"] for each in events(valkey)] == ["spawning", "started", "finished", "gave_up"]
+    assert dead(valkey)[0]["error"].endswith(f"Redis refused the result in {QUEUE}:results")
+    assert valkey.pending() == 0
+
+
+@pytest.mark.parametrize("retry", [False, True])
+def test_a_task_whose_publishing_takes_too_long_runs_again_only_with_retry(valkey, tmp_path, monkeypatch, retry):
+    async def never(*_):
+        await asyncio.sleep(600)
+
+    monkeypatch.setattr("reprieve.supervisor.supervisor._SECONDS_BESIDE_TIMEOUTS", 0.0)
+    monkeypatch.setattr(Supervisor, "_publish", never)
+    valkey.add({"id": "7"})
+    worker = python(READY + f"open({str(tmp_path / 'starts')!r}, 'a').write('x')")
+    supervise(valkey, worker, retry=retry, spawn_timeout_seconds=1.0, task_timeout_seconds=0.5)
+    assert (tmp_path / "starts").read_text() == ("xxx" if retry else "x")
+    (letter,) = dead(valkey)
+    assert "took longer than 1.5 s" in letter["error"]
+
+
+def waiting(folder):
+    """Return the command of a worker that ends when a file says so."""
+    return python(
+        f"{READY}import time\nfrom pathlib import Path\nfolder = Path({str(folder)!r})\n(folder / 'up').touch()\n"
+        "while not (folder / 'go').exists(): time.sleep(0.01)"
+    )
+
+
+def breaking(group, folder):
+    """Make the stream of results something else while the worker runs."""
+
+    def replace_results(*_):
+        until((folder / "up").exists)
+        group.call("SET", f"{QUEUE}:results", "no stream")
+        (folder / "go").touch()
+
+    return replace_results
+
+
 def test_as_many_tasks_run_at_a_time_as_there_are_slots(valkey, tmp_path):
     valkey.add(*[{"id": str(number)} for number in range(6)])
     body = f"""
 from pathlib import Path
-mine = Path({str(tmp_path)!r}, task['id'])
+folder = Path({str(tmp_path)!r})
+mine, full = folder / task['id'], folder / 'full'
 mine.touch()
-time.sleep(0.3)
-found = len(list(mine.parent.iterdir()))
+end = time.monotonic() + 30
+while not full.exists() and time.monotonic() < end:
+    if len(list(folder.iterdir())) == 3: full.touch()
+    time.sleep(0.01)
+found = len([each for each in folder.iterdir() if each != full])
 mine.unlink()
 return found
 """.strip()
     supervise(valkey, serve(body), slots=3)
     together = [int(each["result"]) for each in results(valkey)]
-    assert len(together) == 6
-    assert max(together) <= 3
-    assert max(together) > 1
+    assert (len(together), max(together)) == (6, 3)
+    assert (tmp_path / "full").exists(), "three workers waited for each other"
 
 
 # --- starts that fail -------------------------------------------------------------------------------------------------
@@ -426,6 +503,24 @@ def test_an_operator_cancels_one_task(valkey, tmp_path):
     assert survivors(members_of(tmp_path), 0.0) == set()
     assert dead(valkey) == []
     assert valkey.pending() == 0
+
+
+def test_a_request_to_cancel_a_task_that_just_ended_is_deleted(valkey, tmp_path, monkeypatch):
+    monkeypatch.setattr("reprieve.supervisor.supervisor._SECONDS_BETWEEN_BEATS", 600.0)
+    (task,) = valkey.add({"id": "7"})
+    requests = f"{QUEUE}:reprieve:{GROUP}:cancellations"
+
+    def cancel_late(running, loop):
+        until((tmp_path / "up").exists)
+        valkey.call("HSET", requests, task, "{}")
+        (tmp_path / "go").touch()
+        until(lambda: results(valkey))
+        until(lambda: valkey.pending() == 0)
+        loop.call_soon_threadsafe(running.stop)
+
+    supervise(valkey, waiting(tmp_path), meanwhile=cancel_late)
+    assert results(valkey)[0]["status"] == "finished"
+    assert not valkey.call("EXISTS", requests)
 
 
 def _has_started_task(group):

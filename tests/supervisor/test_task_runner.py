@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -238,6 +239,18 @@ def test_secrets_in_the_output_are_taken_out_also_where_the_tail_begins():
     assert "connecting with" in report.output
 
 
+def test_output_is_redacted_only_for_a_failure_and_in_a_thread(monkeypatch):
+    threads = []
+    monkeypatch.setattr(
+        "reprieve.supervisor.output.redact", lambda text: threads.append(threading.current_thread()) or text
+    )
+    assert run_task(serve("print('words')")).output == ""
+    assert threads == []
+    assert run_task(serve("print('words'); sys.exit(3)")).output == "words\n"
+    assert threads
+    assert threading.main_thread() not in threads
+
+
 def test_output_in_one_endless_line_is_cut_without_showing_a_part_of_a_word():
     report = run_task(serve("sys.stdout.write('x' * 300_000); sys.stdout.flush(); raise SystemExit(3)"))
     assert report.output == ""
@@ -266,6 +279,28 @@ def test_a_result_that_breaks_the_contract_fails_the_task(written, problem):
     report = run_task(python(f"import os; os.fdopen(int(os.environ['REPRIEVE_RESULT_FD']), 'w').write({written})"))
     assert (report.end.status, report.end.reason) == (TaskStatus.FAILED, TaskEndReason.INVALID_RESULT)
     assert problem in report.error
+
+
+def reported(text, **more):
+    """Run a worker that reports this error by hand."""
+    document = json.dumps({"status": "error", "error": text, **more})
+    return run_task(python(f"import os; os.write(int(os.environ['REPRIEVE_RESULT_FD']), {document.encode()!r})"))
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(10**400, id="huge"), -1, 31_536_001, float("inf"), float("nan"), True, "5"]
+)
+def test_a_delay_that_is_no_number_of_seconds_is_ignored(seconds):
+    assert reported("busy", retryable=True, retry_after=seconds).retry_after is None
+
+
+def test_a_delay_in_seconds_is_kept():
+    assert reported("busy", retryable=True, retry_after=31_536_000).retry_after == 31_536_000.0
+
+
+def test_half_characters_of_a_worker_are_replaced():
+    report = reported("a \ud800", error_class="b \udfff", exception_type="c \ud800")
+    assert (report.error, report.error_class, report.exception_type) == ("a \ufffd", "b \ufffd", "c \ufffd")
 
 
 def test_a_start_is_told_also_where_the_worker_ended_in_the_same_moment():

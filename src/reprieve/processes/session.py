@@ -215,7 +215,7 @@ class SessionProcess:
         for pid in rest:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        if sys.platform != "linux":
+        if self._pid and sys.platform != "linux":  # killpg(0) would kill the group of this process
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
         warden.kill_groups(self._folders)

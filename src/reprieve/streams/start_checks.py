@@ -54,6 +54,17 @@ async def check_server(connection: RedisConnection, keys: StreamKeys, *, wants_r
         _LOG.warning("%d replicas are to confirm, %s are connected", wants_replicas, info.get("connected_slaves", "0"))
 
 
+async def check_appendable(connection: RedisConnection, stream: str) -> None:
+    """Raise UsageError for a key that is no stream, or that this user may not append to."""
+    # An entry with the id 0-0 is refused always, and only after the permission was checked: nothing is written.
+    probe = ("XADD", stream, "0-0", "probe", "")
+    kind, refusal = await connection.pipeline([("TYPE", stream), probe], raises=False)
+    if isinstance(kind, bytes | str) and _text(kind) not in {"none", "stream"}:
+        raise UsageError(f"{stream!r} is a {_text(kind)} in Redis, not a stream: choose another name or delete it")
+    if isinstance(refusal, NoPermissionError):
+        raise UsageError(f"this user may not append to {stream!r}: grant it ~{stream} and +xadd")
+
+
 def parse_info(text: bytes) -> dict[str, str]:
     """Return the lines of an INFO reply."""
     lines = (line.partition(":") for line in text.decode(errors="replace").splitlines() if not line.startswith("#"))

@@ -95,6 +95,10 @@ class SupervisorRegistry:
         """Ask whichever supervisor runs the task to stop it."""
         await self._connection.call("HSET", self._cancellations, task, json.dumps(asdict(cancellation)))
 
+    async def withdraw(self, task: str) -> None:
+        """Delete the request to cancel a task that has ended: a replay of the task may keep its id."""
+        await self._connection.call("HDEL", self._cancellations, task)
+
     async def forget(self, name: str) -> None:
         """Remove the record of a supervisor that stops."""
         await self._connection.call("HDEL", self._supervisors, name)

@@ -19,6 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from redis.exceptions import ResponseError
+
 from reprieve.app.profiles import resolve
 from reprieve.app.redaction import redact
 from reprieve.core.backoff import LONGEST, require_number, require_whole
@@ -27,12 +29,13 @@ from reprieve.core.policy import Cause
 from reprieve.core.restart import GiveUp, Restart, RestartHistory, RestartPolicy, decide_restart
 from reprieve.core.task_end import StopReason, TaskEndReason, TaskStatus
 from reprieve.errors import UsageError
-from reprieve.streams.connection import UNREACHABLE, RedisConnection, parse_address
+from reprieve.streams.connection import UNREACHABLE, RedisConnection, is_unavailable, parse_address
 from reprieve.streams.consumer import Consumer, ConsumerOptions
 from reprieve.streams.failure_writer import rule_on
 from reprieve.streams.history import read_history
 from reprieve.streams.lanes import FailedRun, WorkerRunError
 from reprieve.streams.message import StreamMessage, encode_fields
+from reprieve.streams.start_checks import check_appendable
 from reprieve.supervisor import containers
 from reprieve.supervisor.environment import build_worker_environment
 from reprieve.supervisor.failures import (
@@ -72,6 +75,8 @@ _SECONDS_BETWEEN_BEATS: Final = 1.0
 _SECONDS_AFTER_SHUTDOWN: Final = 20.0
 """For SIGTERM, SIGKILL and publishing, once `shutdown_timeout` is over."""
 _SECONDS_BESIDE_TIMEOUTS: Final = 120.0
+_SECONDS_TO_CLEAN_UP: Final = 60.0
+"""Between the time limit of a whole task and the timeout of its lane, which would always allow a retry."""
 _FIRST_BACKOFF_SECONDS: Final = 0.05
 _MAX_BACKOFF_SECONDS: Final = 5.0
 _START_FAILURES: Final = frozenset({TaskEndReason.START_ERROR, TaskEndReason.SPAWN_TIMEOUT})
@@ -145,9 +150,10 @@ class Supervisor:
         self._url = ""
         slots = self.options.slots
         longest = limits.spawn_seconds + limits.task_seconds + _SECONDS_BESIDE_TIMEOUTS
+        self._longest_seconds = min(longest, LONGEST - _SECONDS_TO_CLEAN_UP)
 
         async def handle(content: object, message: StreamMessage) -> None:
-            await self._handle(content, message)
+            await self._handle_in_time(content, message)
 
         self._consumer = Consumer(
             handle,
@@ -161,7 +167,7 @@ class Supervisor:
                 concurrency=slots,
                 prefetch=slots,
                 lease=self.options.lease,
-                timeout=min(longest, LONGEST),
+                timeout=self._longest_seconds + _SECONDS_TO_CLEAN_UP,
                 shutdown_timeout=self.options.shutdown_timeout + _SECONDS_AFTER_SHUTDOWN,
                 idempotent=self.options.retry,
             ),
@@ -188,6 +194,7 @@ class Supervisor:
                 loop.add_signal_handler(number, self.stop)
         beat = asyncio.create_task(self._beat())
         try:
+            await self._check_streams()
             await self._sweep_containers()
             await self._consumer.run(url, stop=self._stopping, until_idle=until_idle, signals=False)
         finally:
@@ -216,6 +223,19 @@ class Supervisor:
             run.stop(StopReason.SHUTDOWN)
 
     # --- one task ---
+
+    async def _handle_in_time(self, content: object, message: StreamMessage) -> None:
+        """Run one task within the time limit for its run and its publishing together."""
+        scope = asyncio.timeout(self._longest_seconds)
+        try:
+            async with scope:
+                await self._handle(content, message)
+        except (TimeoutError, asyncio.CancelledError):
+            if not scope.expired():
+                raise
+            text = f"The task and its publishing took longer than {self._longest_seconds:g} s"
+            kind = TaskInterrupted if self.options.retry else TaskFailed
+            raise WorkerRunError(kind(text, error_class="TASK_TIMEOUT"), Cause.HANDLER, {}) from None
 
     async def _handle(self, content: object, message: StreamMessage) -> None:
         """Run one task. Returning acknowledges it; raising leaves what becomes of it to the consumer."""
@@ -267,13 +287,18 @@ class Supervisor:
             await asyncio.wait(self._announcing)
         event = build_event(which, worker_status(report), at=at, pid=report.pid, report=report, will_retry=will_retry)
         await self._publish(LIFECYCLE_STREAM, event)
-        if not will_retry:
-            await self._publish(self._output, build_result(which, report, at=at))
+        is_published = will_retry or await self._publish(self._output, build_result(which, report, at=at))
         if self._has_given_up and not self._stopping.is_set():
             await self._publish(LIFECYCLE_STREAM, build_event(which, WorkerStatus.GAVE_UP, at=at, report=report))
             self.stop()
+        if not will_retry:
+            with suppress(*UNREACHABLE):
+                await self._registry.withdraw(message.id)
         if failure is not None:
             raise failure
+        if not is_published:
+            text = f"Redis refused the result in {self._output}"
+            raise WorkerRunError(TaskFailed(text, error_class="RESULT_REFUSED"), Cause.HANDLER, {})
 
     def _failure_of(self, report: TaskReport) -> WorkerRunError | None:
         """Build what the consumer is told; None for a task that is done, also by an operator who cancelled it."""
@@ -361,10 +386,24 @@ class Supervisor:
                     run = WorkerRun(record.name, task.worker, *place)
                     await self._announce(build_lost_event(run, at=time.time(), pid=task.pid))
 
-    async def _publish(self, stream: str, fields: dict[str, str]) -> None:
-        """Publish until Redis has it. The task is acknowledged only afterwards."""
+    async def _check_streams(self) -> None:
+        """Refuse to start where results or events cannot be written."""
+        for stream in (self._output, LIFECYCLE_STREAM):
+            await check_appendable(self._redis, stream)
+
+    async def _publish(self, stream: str, fields: dict[str, str]) -> bool:
+        """Publish until Redis has it. The task is acknowledged only afterwards.
+
+        Returns False where Redis refuses: another try would be refused too, so the supervisor gives up.
+        """
         command = _add_event(fields) if stream == LIFECYCLE_STREAM else ("XADD", stream, "*", *_flat(fields))
-        await self._call_patiently(stream, command)
+        try:
+            await self._call_patiently(stream, command)
+        except ResponseError as error:
+            _LOG.critical("%s: Redis refuses to append: %s", stream, redact(str(error)))
+            self._has_given_up = True
+            return False
+        return True
 
     async def _read_history(self, message: StreamMessage) -> None:
         """Read the history of a message at its first delivery: a replayed one has a history then."""
@@ -377,11 +416,14 @@ class Supervisor:
             )
 
     async def _call_patiently(self, key: str, command: tuple[str | int, ...]) -> Any:  # noqa: ANN401 - what Redis sent
+        """Send a command until Redis carries it out; raise what it refuses."""
         backoff = _FIRST_BACKOFF_SECONDS
         while True:
             try:
                 return await self._redis.call(*command)
             except UNREACHABLE as error:
+                if isinstance(error, ResponseError) and not is_unavailable(error):
+                    raise
                 _LOG.warning("%s: Redis: %s; again in %.1f s", key, redact(str(error)), backoff)
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)

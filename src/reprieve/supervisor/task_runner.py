@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reprieve.app.redaction import redact
 from reprieve.core.backoff import LONGEST, require_number, require_whole
+from reprieve.core.record import writable
 from reprieve.core.task_end import (
     ReportedResult,
     StopReason,
@@ -141,7 +142,7 @@ class TaskReport:
     """The stack of that exception, sanitized."""
     retry_after: float | None = None
     output: str = ""
-    """The last 64 KiB of standard output and error, without secrets."""
+    """The last 64 KiB of standard output and error, without secrets; empty for a task that finished."""
     pid: int = 0
     lived_seconds: float = 0.0
     max_rss_bytes: int = 0
@@ -210,7 +211,9 @@ class TaskRun:
                 process = self._start_container(stack) if self.spec.container else self._start_process(stack)
             except OSError as error:
                 evidence = TaskEvidence(_exit_code_of(error), is_startable=False)
-                return self._report(evidence, error=f"Worker could not be started: {error.strerror or error}")
+                return self._report(
+                    evidence, error=f"Worker could not be started: {writable(error.strerror or str(error))}"
+                )
             self._process = process
             try:
                 if self._stopped_for is not None:
@@ -269,7 +272,10 @@ class TaskRun:
             is_memory_limited=self.spec.memory_bytes is not None,
             is_startable=exit_.start_error is None,
         )
-        return self._report(evidence, document=document, error=error)
+        if decide_task_end(evidence).status is TaskStatus.FINISHED:
+            return self._report(evidence, document=document, error=error)
+        # Redaction of the whole output takes too long for the event loop.
+        return await asyncio.to_thread(self._report, evidence, document=document, error=error)
 
     # --- starting ---
 
@@ -307,7 +313,9 @@ class TaskRun:
         assert container is not None  # noqa: S101 - for the type checker: the caller looked
         output = self._pipe(stack, self._output.receive)
         self._drained = (output,)
-        private = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprieve-task-")))
+        private = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="reprieve-task-", ignore_cleanup_errors=True))
+        )
         self._folder = private / "task"
         self._folder.mkdir()
         self._folder.chmod(0o777)  # the user of the image may be any; the folder above is ours alone
@@ -404,25 +412,26 @@ class TaskRun:
         end = decide_task_end(evidence)
         document = document or {}
         if end.status is TaskStatus.FINISHED:
-            return TaskReport(end, result=document.get("result"), output=self._output.text())
+            return TaskReport(end, result=document.get("result"))
+        output = self._output.text()
         if end.status is TaskStatus.ERROR:
             return TaskReport(
                 end,
-                redact(document["error"])[: contract.MAX_ERROR_CHARACTERS],
+                writable(redact(document["error"]))[: contract.MAX_ERROR_CHARACTERS],
                 error_class=_text(document.get("error_class")),
                 exception_type=_text(document.get("exception_type")),
                 failure=read_failure(document.get("failure")),
                 stack=read_stack(document.get("stack")),
                 retry_after=_seconds(document.get("retry_after")),
-                output=self._output.text(),
+                output=output,
             )
-        return TaskReport(end, self._describe(end, document, error), output=self._output.text())
+        return TaskReport(end, self._describe(end, document, error, output), output=output)
 
-    def _describe(self, end: TaskEnd, document: dict[str, Any], error: str | None) -> str:
+    def _describe(self, end: TaskEnd, document: dict[str, Any], error: str | None, output: str) -> str:
         """Say what failed, for the result. An end that nothing else explains is a crash."""
         if end.reason is TaskEndReason.START_ERROR:
-            detail = error or (self._output.text().strip().splitlines() or ["no reason was given"])[-1]
-            return f"Worker could not be started: {redact(detail)}"[: contract.MAX_ERROR_CHARACTERS]
+            detail = error or (output.strip().splitlines() or ["no reason was given"])[-1]
+            return f"Worker could not be started: {writable(redact(detail))}"[: contract.MAX_ERROR_CHARACTERS]
         known = {
             TaskEndReason.TIMEOUT: f"Task timed out after {self._limits.task_seconds:g} s",
             TaskEndReason.SPAWN_TIMEOUT: f"Worker was not ready within {self._limits.spawn_seconds:g} s",
@@ -452,8 +461,11 @@ def _with_usage(report: TaskReport, process: SessionProcess, lived_seconds: floa
 
 
 def _text(value: object) -> str | None:
-    return redact(value)[:200] if isinstance(value, str) else None
+    return writable(redact(value))[:200] if isinstance(value, str) else None
 
 
 def _seconds(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    """Return a delay that the worker asks for; None for what is no number of seconds up to a year."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= LONGEST else None
