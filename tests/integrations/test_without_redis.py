@@ -8,6 +8,8 @@ import dramatiq
 import pytest
 import redis
 import taskiq
+from celery.app.trace import build_tracer
+from celery.exceptions import Reject
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import Shutdown, TimeLimitExceeded
 
@@ -116,6 +118,65 @@ def test_a_budget_above_the_retries_of_celery_is_kept_and_those_of_a_task_are_it
     runs.clear()
     work.apply((True,))
     assert len(runs) == 4
+
+
+class Sent:
+    """A message of Celery as a worker has it, and what became of it."""
+
+    def __init__(self, app, task):
+        self.body, self.content_type, self.content_encoding = b"[[], {}, {}]", "application/json", "utf-8"
+        self.headers = {"task": task.name, "id": "t-1", "retries": 0}
+        self.properties, self.delivery_info, self.payload = {}, {"routing_key": "celery"}, [[], {}, {}]
+        self.ended = []
+        self.request = celery_integration.ReprieveRequest(
+            self, app=app, task=task, hostname="h", on_ack=self.ack, on_reject=self.reject,
+            body=self.body, headers=self.headers, decoded=False, connection_errors=(ConnectionError,),
+        )  # fmt: skip
+
+    def ack(self, *_):
+        self.ended.append("ack")
+
+    def reject(self, _log, _errors, requeue):
+        self.ended.append(("reject", requeue))
+
+
+@pytest.fixture
+def celery_app():
+    """An application whose broker and dead letters cannot be reached."""
+    app = celery.Celery("shop", broker=UNREACHABLE, set_as_current=False)
+    app.conf.update(task_publish_retry=False, broker_transport_options={"max_retries": 0})
+    celery_integration.install(app, dead_letters=UNREACHABLE)
+    return app
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(104, "reset"), ValueError("bug")], ids=["retry", "dead letter"])
+def test_a_celery_task_whose_retry_cannot_be_sent_is_requeued(celery_app, error):
+    @celery_app.task(shared=False)
+    def work():
+        raise error
+
+    traced = build_tracer(work.name, work, app=celery_app)("t-1", (), {}, {"id": "t-1", "delivery_info": {}})
+    assert isinstance(traced.info.retval, Reject)
+    assert traced.info.retval.requeue
+
+
+def test_a_celery_task_beyond_its_hard_limit_is_killed_and_requeued_when_its_dead_letter_cannot_be_written(celery_app):
+    @celery_app.task(shared=False)
+    def work(): ...
+
+    sent = Sent(celery_app, work)
+    sent.request.on_timeout(soft=False, timeout=1)  # billiard kills the process when this returns
+    assert sent.ended == [("reject", True)]
+
+
+def test_a_celery_task_beyond_its_hard_limit_is_killed_when_its_result_cannot_be_stored(celery_app, monkeypatch):
+    @celery_app.task(shared=False)
+    def work(): ...
+
+    sent = Sent(celery_app, work)
+    monkeypatch.setattr(celery_app.reprieve_failures, "dead_letter_killed", lambda *_: None)
+    monkeypatch.setattr(work.backend, "mark_as_failure", lambda *_, **__: 1 / 0)
+    sent.request.on_timeout(soft=False, timeout=1)
 
 
 def test_a_taskiq_task_whose_dead_letter_cannot_be_written_is_left_unacknowledged():

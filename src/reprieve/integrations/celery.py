@@ -275,10 +275,35 @@ class ReprieveRequest(Request):  # type: ignore[misc]  # Celery is untyped
         return super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:  # noqa: FBT001 - as Celery has it
-        """Keep a task that was killed at its hard time limit: Celery acknowledges it."""
+        """Keep a task that is killed at its hard time limit: Celery acknowledges it.
+
+        Celery kills the process after this returns, so nothing is raised.
+        """
+        kept = False
         if not soft and not worker_state.should_terminate:
-            self.task.app.reprieve_failures.dead_letter_killed(self.message, self.task.name, timeout)
-        super().on_timeout(soft, timeout)
+            try:
+                self.task.app.reprieve_failures.dead_letter_killed(self.message, self.task.name, timeout)
+                kept = True
+            except Exception as error:  # noqa: BLE001 - the process must be killed, whatever is wrong with Redis
+                LOG.critical("%s %s: its dead letter cannot be written: %s", self.name, self.id, type(error).__name__)
+                self._end_killed(kept=False)
+        try:
+            super().on_timeout(soft, timeout)
+        except Exception as error:  # noqa: BLE001 - the result backend may be the same Redis
+            LOG.critical("%s %s: its timeout cannot be reported: %s", self.name, self.id, type(error).__name__)
+            if not soft:
+                self._end_killed(kept=kept)
+
+    def _end_killed(self, *, kept: bool) -> None:
+        """Acknowledge the message, or have the broker deliver it again; later calls change nothing."""
+        try:
+            if kept:
+                self.acknowledge()
+            else:
+                self.reject(requeue=True)
+        except Exception as error:  # noqa: BLE001 - it stays unacknowledged, and the broker delivers it again
+            LOG.warning("%s %s cannot be requeued: %s", self.name, self.id, type(error).__name__)
+            self.acknowledged = True
 
 
 class ReprieveTask(celery.Task):  # type: ignore[misc]  # Celery is untyped
@@ -290,6 +315,14 @@ class ReprieveTask(celery.Task):  # type: ignore[misc]  # Celery is untyped
     Request = ReprieveRequest
     profile: ProfileLike | None = None
     idempotent = False
+
+    def retry(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as Celery has it
+        """Send the task again. Celery drops a task whose retry cannot be sent: this one is requeued."""
+        try:
+            return super().retry(*args, **kwargs)
+        except Reject as error:
+            LOG.critical("%s %s: its retry cannot be sent: %s", self.name, self.request.id, type(error.reason).__name__)
+            raise Reject(error.reason, requeue=True) from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the task's own
         """Run in a worker with decisions about failures; a direct call is a plain call."""

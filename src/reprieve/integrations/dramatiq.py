@@ -233,10 +233,11 @@ class ReprieveMiddleware(Middleware):
         while True:
             try:
                 self.broker.enqueue(again, delay=min(delay, MAX_DELAY_MILLISECONDS))
-                del message.options[_UNSENT]
-                return
             except (Exception, Interrupt) as error:  # noqa: BLE001 - the message must not be lost
                 LOG.critical("%s: its retry cannot be enqueued: %s", task, type(error).__name__)
+            else:
+                del message.options[_UNSENT]
+                return
             if self._wait_for_shutdown(pause):
                 return
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
