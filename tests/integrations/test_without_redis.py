@@ -8,10 +8,13 @@ import dramatiq
 import pytest
 import redis
 import taskiq
+from billiard.einfo import ExceptionInfo
 from celery.app.trace import build_tracer
 from celery.exceptions import Reject
 from dramatiq.brokers.stub import StubBroker
+from billiard.exceptions import TimeLimitExceeded as HardLimitExceeded
 from dramatiq.middleware import Shutdown, TimeLimitExceeded
+from taskiq.receiver import Receiver
 
 from reprieve.core.policy import Policy
 from reprieve.errors import UsageError
@@ -160,12 +163,21 @@ def test_a_celery_task_whose_retry_cannot_be_sent_is_requeued(celery_app, error)
     assert traced.info.retval.requeue
 
 
+def timed_out():
+    try:
+        raise HardLimitExceeded(1)
+    except HardLimitExceeded:
+        return ExceptionInfo()
+
+
 def test_a_celery_task_beyond_its_hard_limit_is_killed_and_requeued_when_its_dead_letter_cannot_be_written(celery_app):
     @celery_app.task(shared=False)
     def work(): ...
 
     sent = Sent(celery_app, work)
-    sent.request.on_timeout(soft=False, timeout=1)  # billiard kills the process when this returns
+    # As billiard does before it kills the process.
+    sent.request.on_failure(timed_out())
+    sent.request.on_timeout(soft=False, timeout=1)
     assert sent.ended == [("reject", True)]
 
 
@@ -179,14 +191,50 @@ def test_a_celery_task_beyond_its_hard_limit_is_killed_when_its_result_cannot_be
     sent.request.on_timeout(soft=False, timeout=1)
 
 
-def test_a_taskiq_task_whose_dead_letter_cannot_be_written_is_left_unacknowledged():
+@pytest.mark.parametrize(
+    "error", [ConnectionResetError(104, "reset"), ValueError("bug"), asyncio.CancelledError()],
+    ids=["retry", "dead letter", "shutdown"],
+)  # fmt: skip
+def test_a_taskiq_task_whose_retry_or_dead_letter_cannot_be_written_is_left_unacknowledged(error):
+    ended = []
+
     async def main():
         failures = ReprieveMiddleware(UNREACHABLE)
         broker = taskiq.InMemoryBroker().with_middlewares(failures)
-        message = taskiq.TaskiqMessage(task_id="t", task_name="x", labels={}, args=[], kwargs={})
-        failures._raw["t"] = broker.formatter.dumps(message).message
-        result = taskiq.TaskiqResult(is_err=True, return_value=None, execution_time=0.1)
-        await failures.on_error(message, result, ValueError("bug"))
 
-    with pytest.raises(redis.exceptions.ConnectionError):
-        asyncio.run(main())
+        @broker.task
+        async def work():
+            raise error
+
+        message = broker.formatter.dumps(work.kicker()._prepare_message()).message
+        ackable = taskiq.AckableMessage(data=message, ack=lambda: ended.append("ack"))
+        failures._listen_to_broker = lambda: listened(ackable)
+        async for each in broker.listen():
+            with pytest.raises(redis.exceptions.ConnectionError):
+                await Receiver(broker, run_startup=False).callback(each)
+        assert ended == []
+        assert failures._idle.is_set()
+
+    asyncio.run(main())
+
+
+async def listened(*messages):
+    """What a broker delivers."""
+    for each in messages:
+        yield each
+
+
+def test_taskiq_goes_on_listening_when_the_dead_letter_of_an_unreadable_message_cannot_be_written():
+    acknowledged = []
+
+    async def main():
+        failures = ReprieveMiddleware(UNREACHABLE)
+        broker = taskiq.InMemoryBroker().with_middlewares(failures)
+        work = broker.task(listened)
+        good = broker.formatter.dumps(work.kicker()._prepare_message()).message
+        unreadable = taskiq.AckableMessage(data=b"{ no json", ack=lambda: acknowledged.append(1))
+        failures._listen_to_broker = lambda: listened(unreadable, good)
+        return [each async for each in broker.listen()], good
+
+    delivered, good = asyncio.run(main())
+    assert (delivered, acknowledged) == ([good], [])
