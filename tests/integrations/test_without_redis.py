@@ -9,10 +9,10 @@ import pytest
 import redis
 import taskiq
 from billiard.einfo import ExceptionInfo
+from billiard.exceptions import TimeLimitExceeded as HardLimitExceeded
 from celery.app.trace import build_tracer
 from celery.exceptions import Reject
 from dramatiq.brokers.stub import StubBroker
-from billiard.exceptions import TimeLimitExceeded as HardLimitExceeded
 from dramatiq.middleware import Shutdown, TimeLimitExceeded
 from taskiq.receiver import Receiver
 
