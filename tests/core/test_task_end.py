@@ -7,10 +7,10 @@ import pytest
 from reprieve.core.policy import Cause
 from reprieve.core.task_end import (
     ReportedResult,
-    StopReason,
     TaskEndReason,
     TaskEvidence,
     TaskStatus,
+    TaskStopReason,
     decide_task_end,
 )
 
@@ -59,10 +59,10 @@ def test_a_worker_that_survived_the_kill_of_a_child_and_finished_has_finished():
 @pytest.mark.parametrize(
     ("stop", "expected"),
     [
-        (StopReason.TIMEOUT, (TaskStatus.FAILED, TaskEndReason.TIMEOUT, Cause.HANDLER)),
-        (StopReason.SPAWN_TIMEOUT, (TaskStatus.FAILED, TaskEndReason.SPAWN_TIMEOUT, Cause.HANDLER)),
-        (StopReason.CANCELLED, (TaskStatus.STOPPED, TaskEndReason.CANCELLED, None)),
-        (StopReason.SHUTDOWN, (TaskStatus.STOPPED, TaskEndReason.SHUTDOWN, Cause.DEPLOY)),
+        (TaskStopReason.TIMEOUT, (TaskStatus.FAILED, TaskEndReason.TIMEOUT, Cause.HANDLER)),
+        (TaskStopReason.SPAWN_TIMEOUT, (TaskStatus.FAILED, TaskEndReason.SPAWN_TIMEOUT, Cause.HANDLER)),
+        (TaskStopReason.CANCELLED, (TaskStatus.STOPPED, TaskEndReason.CANCELLED, None)),
+        (TaskStopReason.SHUTDOWN, (TaskStatus.STOPPED, TaskEndReason.SHUTDOWN, Cause.DEPLOY)),
     ],
 )
 @pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGTERM, 1])
@@ -73,12 +73,12 @@ def test_an_end_that_we_made_is_ours(stop, expected, code):
 
 @pytest.mark.spec("ORC-3.2")
 def test_a_spawn_timeout_is_permanent_and_a_task_timeout_may_be_retried():
-    assert not decide_task_end(TaskEvidence(-9, stopped_for=StopReason.SPAWN_TIMEOUT)).is_retryable
-    assert decide_task_end(TaskEvidence(-9, stopped_for=StopReason.TIMEOUT)).is_retryable
+    assert not decide_task_end(TaskEvidence(-9, stopped_for=TaskStopReason.SPAWN_TIMEOUT)).is_retryable
+    assert decide_task_end(TaskEvidence(-9, stopped_for=TaskStopReason.TIMEOUT)).is_retryable
 
 
 def test_a_worker_that_finished_while_it_was_stopped_has_finished():
-    for stop in StopReason:
+    for stop in TaskStopReason:
         assert shown(0, reported=ReportedResult.FINISHED, stopped_for=stop)[0] == TaskStatus.FINISHED
 
 

@@ -9,7 +9,7 @@ import pytest
 from reprieve.integrations.messages import handle
 from reprieve.integrations.sqs import SqsQueue
 from support.hosts import check_delays
-from support.sqs_server import SqsServer
+from support.sqs_server import MAX_MESSAGE_BYTES, SqsServer
 
 LATE_SECONDS = 0.5
 
@@ -111,6 +111,33 @@ def test_a_dead_letter_of_an_ordered_queue_stays_in_its_group(sqs, queue):
     assert (replayed, letter["group"], again["group"]) == (1, "o-1", "o-1")
 
 
+@pytest.mark.parametrize(
+    ("left", "kept"),
+    [(0, []), (150, ["error_context"]), (700, ["error_context", "origin"]), (3000, ["error_context", "origin"])],
+)
+def test_the_evidence_of_a_message_near_the_limit_is_cut_to_what_is_left(sqs, queue, left, kept):
+    large = SqsQueue(queue.client, sqs.url(f"large-{left}"), dead_letter_url=sqs.url(f"large-{left}-dlq"))
+    body = "x" * (MAX_MESSAGE_BYTES - left)
+    queue.client.send_message(QueueUrl=large.url, MessageBody=body)
+
+    def fail(depth):
+        if depth:
+            fail(depth - 1)
+        raise ValueError("wrong")
+
+    async def main():
+        (message,) = await large.receive(wait_seconds=0)
+        async with handle(message):
+            exec("def nest(n):\n    return fail(0) if not n else nest(n - 1)\nnest(40)", {"fail": fail})
+
+    asyncio.run(main())
+    (letter,) = sqs.messages(f"large-{left}-dlq")
+    assert (letter["body"], sorted(letter["attributes"])) == (body, kept)
+    if kept:
+        assert context_of(letter)["error"] == "ValueError: wrong"
+    assert sqs.messages(f"large-{left}") == []
+
+
 class Message:
     """A message of a queue in memory."""
 
@@ -140,6 +167,25 @@ def test_a_message_that_was_handled_is_completed_once():
     message = Message()
     item = asyncio.run(handled(message))
     assert (message.done, item.failure) == (["complete"], None)
+
+
+@pytest.mark.parametrize("raised", [None, RuntimeError("cannot parse")])
+def test_a_poison_message_is_dead_lettered_whatever_the_block_does_with_its_error(raised):
+    class Poison(Message):
+        deliveries = 100
+
+    message = Poison()
+
+    async def main():
+        async with handle(message) as item:
+            try:
+                item.parse(dict)
+            except Exception:  # noqa: BLE001 - what a careless handler does
+                if raised is not None:
+                    raise raised from None
+
+    asyncio.run(main())
+    assert message.done == [("dead_letter", "budget_spent")]
 
 
 def test_a_cancellation_leaves_the_message_to_the_queue():

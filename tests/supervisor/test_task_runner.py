@@ -13,7 +13,7 @@ import pytest
 import reprieve
 from reprieve.app.redaction import forget_secrets, register_secret
 from reprieve.core.policy import Cause
-from reprieve.core.task_end import StopReason, TaskEndReason, TaskStatus
+from reprieve.core.task_end import TaskEndReason, TaskStatus, TaskStopReason
 from reprieve.errors import UsageError
 from reprieve.processes import warden
 from reprieve.supervisor.task_runner import Task, TaskRun, WorkerSpec, task_limits
@@ -198,7 +198,7 @@ return 'done'
 
     def stop(run):
         until((tmp_path / "up").exists)
-        stop_soon(StopReason.SHUTDOWN)(run)
+        stop_soon(TaskStopReason.SHUTDOWN)(run)
 
     report = run_task(serve(body, tmp_path / "up"), meanwhile=stop)
     assert (report.end.status, report.result) == (TaskStatus.FINISHED, "done")

@@ -12,6 +12,7 @@ ACTIONS = {
     "DeleteMessage": "delete",
     "ChangeMessageVisibility": "hide",
 }
+MAX_MESSAGE_BYTES = 262_144
 
 
 class SqsServer:
@@ -59,6 +60,8 @@ class SqsServer:
     def answer(self, action, body):
         with self.lock:
             queue = self.queues.setdefault(body["QueueUrl"].rpartition("/")[2], [])
+            if action == "SendMessage" and _size(body) > MAX_MESSAGE_BYTES:
+                return 400, {"__type": "InvalidParameterValue", "message": "Message must be shorter"}
             return 200, getattr(self, ACTIONS[action])(queue, body)
 
     def send(self, queue, body):
@@ -89,6 +92,14 @@ class SqsServer:
             if each["receipt"] == body["ReceiptHandle"]:
                 each["visible"] = time.time() + body["VisibilityTimeout"]
         return {}
+
+
+def _size(body):
+    """The body with its attributes: names, types and values."""
+    attributes = body.get("MessageAttributes", {}).items()
+    return len(body["MessageBody"].encode()) + sum(
+        len(name) + len(each["DataType"]) + len(each["StringValue"].encode()) for name, each in attributes
+    )
 
 
 def _received(message):

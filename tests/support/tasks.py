@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from reprieve.core.task_end import StopReason
+from reprieve.core.task_end import TaskStopReason
 from reprieve.supervisor.task_runner import Task, TaskReport, TaskRun, WorkerSpec
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def serve(body: str, *arguments: object) -> list[str]:
     )
 
 
-def stop_soon(reason: StopReason = StopReason.CANCELLED) -> Callable[[TaskRun], object]:
+def stop_soon(reason: TaskStopReason = TaskStopReason.CANCELLED) -> Callable[[TaskRun], object]:
     """Return what stops a run from another thread."""
     return lambda run: run._loop.call_soon_threadsafe(run.stop, reason)
 

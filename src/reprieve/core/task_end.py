@@ -38,7 +38,7 @@ class TaskEndReason(StrEnum):
     SHUTDOWN = "shutdown"
 
 
-class StopReason(StrEnum):
+class TaskStopReason(StrEnum):
     """Why the supervisor ended a task itself."""
 
     TIMEOUT = "timeout"
@@ -64,7 +64,7 @@ class TaskEvidence:
     exit_code: int
     """As `subprocess` has it for processes; 0 to 255 for containers."""
     reported: ReportedResult = ReportedResult.NONE
-    stopped_for: StopReason | None = None
+    stopped_for: TaskStopReason | None = None
     out_of_memory: bool = False
     """The kernel counted such a kill in the group of the task, or the container program says so."""
     in_container: bool = False
@@ -95,10 +95,10 @@ _START_ERRORS: Final = frozenset({CONTAINER_PROGRAM_FAILED, 126, 127})
 """What `docker run` and `podman run` exit with where the container or its command cannot be started."""
 
 _STOPPED: Final = {
-    StopReason.TIMEOUT: TaskEnd(TaskStatus.FAILED, TaskEndReason.TIMEOUT, Cause.HANDLER, is_retryable=True),
-    StopReason.SPAWN_TIMEOUT: TaskEnd(TaskStatus.FAILED, TaskEndReason.SPAWN_TIMEOUT, Cause.HANDLER),
-    StopReason.CANCELLED: TaskEnd(TaskStatus.STOPPED, TaskEndReason.CANCELLED),
-    StopReason.SHUTDOWN: TaskEnd(TaskStatus.STOPPED, TaskEndReason.SHUTDOWN, Cause.DEPLOY, is_retryable=True),
+    TaskStopReason.TIMEOUT: TaskEnd(TaskStatus.FAILED, TaskEndReason.TIMEOUT, Cause.HANDLER, is_retryable=True),
+    TaskStopReason.SPAWN_TIMEOUT: TaskEnd(TaskStatus.FAILED, TaskEndReason.SPAWN_TIMEOUT, Cause.HANDLER),
+    TaskStopReason.CANCELLED: TaskEnd(TaskStatus.STOPPED, TaskEndReason.CANCELLED),
+    TaskStopReason.SHUTDOWN: TaskEnd(TaskStatus.STOPPED, TaskEndReason.SHUTDOWN, Cause.DEPLOY, is_retryable=True),
 }
 _REPORTED: Final = {
     ReportedResult.NONE: TaskEnd(TaskStatus.FINISHED),

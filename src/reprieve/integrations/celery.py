@@ -29,7 +29,7 @@ from reprieve.integrations.tasks import (
 
 try:
     import celery
-    from celery.exceptions import Ignore, Reject, Retry
+    from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
     from celery.worker import state as worker_state
     from celery.worker.consumer import Consumer
     from celery.worker.request import Request
@@ -263,6 +263,9 @@ def _body_fields(message: Any) -> dict[str, bytes]:  # noqa: ANN401 - the same
 class ReprieveRequest(Request):  # type: ignore[misc]  # Celery is untyped
     """A request in a worker's main process, which sees what its worker processes cannot tell."""
 
+    _is_kept = False
+    """Whether a task that is killed at its hard time limit was dead-lettered or requeued."""
+
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - as Celery has it
         """Keep a message whose body no worker process could read.
 
@@ -270,15 +273,47 @@ class ReprieveRequest(Request):  # type: ignore[misc]  # Celery is untyped
         """
         # A process pool hands exceptions over in a wrapper.
         exc = getattr(exc_info.exception, "exc", exc_info.exception)
+        if isinstance(exc, TimeLimitExceeded):
+            self._keep_killed(float(exc.args[0]))
         if not return_ok and isinstance(exc, _UNREADABLE):
             self.task.app.reprieve_failures.dead_letter_unreadable(self.message, exc, self.task.name)
         return super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:  # noqa: FBT001 - as Celery has it
-        """Keep a task that was killed at its hard time limit: Celery acknowledges it."""
-        if not soft and not worker_state.should_terminate:
-            self.task.app.reprieve_failures.dead_letter_killed(self.message, self.task.name, timeout)
-        super().on_timeout(soft, timeout)
+        """Keep a task that is killed at its hard time limit: Celery acknowledges it.
+
+        Celery kills the process after this returns, so nothing is raised.
+        """
+        if not soft:
+            self._keep_killed(timeout)
+        try:
+            super().on_timeout(soft, timeout)
+        except Exception as error:  # noqa: BLE001 - the result backend may be the same Redis
+            LOG.critical("%s %s: its timeout cannot be reported: %s", self.name, self.id, type(error).__name__)
+
+    def _keep_killed(self, seconds: float) -> None:
+        """Write the dead letter once, or requeue the message. A process pool reports a failure, then a timeout."""
+        if self._is_kept or worker_state.should_terminate:
+            return
+        self._is_kept = True
+        try:
+            self.task.app.reprieve_failures.dead_letter_killed(self.message, self.task.name, seconds)
+        except Exception as error:  # noqa: BLE001 - the process must be killed, whatever is wrong with Redis
+            LOG.critical("%s %s: its dead letter cannot be written: %s", self.name, self.id, type(error).__name__)
+            self._end_killed(kept=False)
+        else:
+            self._end_killed(kept=True)
+
+    def _end_killed(self, *, kept: bool) -> None:
+        """Acknowledge the message, or have the broker deliver it again; later calls change nothing."""
+        try:
+            if kept:
+                self.acknowledge()
+            else:
+                self.reject(requeue=True)
+        except Exception as error:  # noqa: BLE001 - it stays unacknowledged, and the broker delivers it again
+            LOG.warning("%s %s cannot be requeued: %s", self.name, self.id, type(error).__name__)
+            self.acknowledged = True
 
 
 class ReprieveTask(celery.Task):  # type: ignore[misc]  # Celery is untyped
@@ -290,6 +325,14 @@ class ReprieveTask(celery.Task):  # type: ignore[misc]  # Celery is untyped
     Request = ReprieveRequest
     profile: ProfileLike | None = None
     idempotent = False
+
+    def retry(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as Celery has it
+        """Send the task again. Celery drops a task whose retry cannot be sent: this one is requeued."""
+        try:
+            return super().retry(*args, **kwargs)
+        except Reject as error:
+            LOG.critical("%s %s: its retry cannot be sent: %s", self.name, self.request.id, type(error.reason).__name__)
+            raise Reject(error.reason, requeue=True) from error
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the task's own
         """Run in a worker with decisions about failures; a direct call is a plain call."""

@@ -38,12 +38,14 @@ try:
     from dramatiq.errors import DecodeError, Retry
     from dramatiq.middleware import (
         Middleware,
+        MiddlewareError,
         Retries,
         Shutdown,
         SkipMessage,
         TimeLimitExceeded,
         default_middleware,
     )
+    from dramatiq.middleware.threading import Interrupt
 except ModuleNotFoundError as error:
     if str(error.name).partition(".")[0] not in {"dramatiq", "redis"}:
         raise
@@ -60,8 +62,11 @@ MAX_DELAY_MILLISECONDS: Final = 7 * 86_400_000 - 1
 """Dramatiq delays by less than a week."""
 MAX_POLL_MILLISECONDS: Final = 250
 RETRY_WITHOUT_REDIS_MILLISECONDS: Final = 30_000
+FIRST_PAUSE_SECONDS: Final = 0.5
+MAX_PAUSE_SECONDS: Final = 10.0
+"""While a retry cannot be enqueued: the pauses between two attempts double up to this."""
 _STARTED, _REPLAYS, _REPLAYED_FROM = "reprieve_started", "reprieve_replays", "reprieve_replayed_from"
-_RUNS_ALONE, _KEPT = "reprieve_runs_alone", "reprieve_kept"
+_RUNS_ALONE, _KEPT, _UNSENT = "reprieve_runs_alone", "reprieve_kept", "reprieve_unsent"
 
 
 def install(
@@ -88,11 +93,25 @@ class ReprieveMiddleware(Middleware):
     def __init__(self, broker: Any, recorder: TaskRecorder) -> None:  # noqa: ANN401 - any broker
         self.broker, self.recorder = broker, recorder
         self._room = _Room()
+        self._stopping = threading.Event()
 
     @property
     def actor_options(self) -> set[str]:
         """What `@actor` takes."""
         return {"profile", "idempotent"}
+
+    def before_worker_boot(self, _broker: Any, _worker: Any) -> None:  # noqa: ANN401 - as Dramatiq has it
+        """A worker starts: retries that cannot be enqueued are repeated."""
+        self._stopping.clear()
+
+    def before_worker_shutdown(self, _broker: Any, _worker: Any) -> None:  # noqa: ANN401 - the same
+        """The worker stops: retries that cannot be enqueued are left to the broker."""
+        self._stopping.set()
+
+    def before_ack(self, _broker: Any, message: Any) -> None:  # noqa: ANN401 - Dramatiq's message
+        """Keep Dramatiq from acknowledging a message whose retry could not be enqueued."""
+        if _UNSENT in message.options:
+            raise UnsentRetryError(f"the retry of {message.message_id} was not enqueued: the broker delivers it again")
 
     def before_process_message(self, _broker: Any, message: Any) -> None:  # noqa: ANN401 - Dramatiq's message
         """Count the start. A message whose earlier start has not ended runs alone in this process."""
@@ -206,9 +225,28 @@ class ReprieveMiddleware(Middleware):
         message.fail()
 
     def _retry(self, message: Any, retries: int, task: HostTask, delay: int) -> None:  # noqa: ANN401 - Dramatiq's message
+        """Enqueue the message again, as often as it takes: Dramatiq acknowledges it whatever is raised here."""
         again = message.copy(options={"retries": retries, _STARTED: task.started or time()})
         again.options.pop(_RUNS_ALONE, None)
-        self.broker.enqueue(again, delay=min(delay, MAX_DELAY_MILLISECONDS))
+        message.options[_UNSENT] = True
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                self.broker.enqueue(again, delay=min(delay, MAX_DELAY_MILLISECONDS))
+            except (Exception, Interrupt) as error:  # noqa: BLE001 - the message must not be lost
+                LOG.critical("%s: its retry cannot be enqueued: %s", task, type(error).__name__)
+            else:
+                del message.options[_UNSENT]
+                return
+            if self._wait_for_shutdown(pause):
+                return
+            pause = min(pause * 2, MAX_PAUSE_SECONDS)
+
+    def _wait_for_shutdown(self, seconds: float) -> bool:
+        try:
+            return self._stopping.wait(seconds)
+        except Interrupt:  # the actor's time limit, which is still counted
+            return self._stopping.is_set()
 
     def _end(self, message: Any) -> None:  # noqa: ANN401 - Dramatiq's message
         alone = message.options.pop(_RUNS_ALONE, None)
@@ -240,13 +278,17 @@ class ReprieveMiddleware(Middleware):
         )
 
 
+class UnsentRetryError(MiddlewareError):
+    """Dramatiq logs it, and leaves the message unacknowledged."""
+
+
 def _replayed(letter: StreamDeadLetter, queue: str) -> Any:  # noqa: ANN401 - Dramatiq's message
     """The message of a dead letter, without what is left of its attempts."""
     fields = original_fields(letter, INTEGRATION)
     if "message" not in fields:
         raise UsageError(NOT_REPLAYABLE)
     message = Message.decode(fields["message"])
-    dropped = {"retries", "eta", "traceback", _STARTED, _RUNS_ALONE, _KEPT}
+    dropped = {"retries", "eta", "traceback", _STARTED, _RUNS_ALONE, _KEPT, _UNSENT}
     options: dict[str, Any] = {name: value for name, value in message.options.items() if name not in dropped}
     options |= {_REPLAYS: letter.replays + 1, _REPLAYED_FROM: letter.dead_letter_id}
     return dataclasses.replace(message, queue_name=queue, options=options)
@@ -271,7 +313,7 @@ class _Room:
     def enter(self, *, alone: bool) -> None:
         with self._changed:
             if alone:
-                # Whoever waits to be alone keeps others from entering, or it would never be alone.
+                # A thread that waits to be alone keeps others from entering: else it could wait without end.
                 with self._counted():
                     self._changed.wait_for(lambda: not self._taken and self._inside == 0)
                 self._taken = True

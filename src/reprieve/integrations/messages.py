@@ -98,11 +98,13 @@ class Handling:
             attempt=message.deliveries,
         )
         self._poison: TaskFailure | None = None
+        self._was_refused = False
 
     @property
     def body(self) -> bytes:
         """The body. It ends the block for a message whose workers died again and again."""
         if self._poison is not None:
+            self._was_refused = True
             raise _PoisonError
         return self.message.body
 
@@ -124,13 +126,14 @@ class Handling:
         /,
     ) -> bool:
         """End, retry or dead-letter the message. What the queue itself raises then leaves the block."""
-        if isinstance(error, _PoisonError) and self._poison is not None:
+        if error is not None and not isinstance(error, Exception):
+            return False
+        if self._poison is not None and self._was_refused:
+            # The block may have caught the error, or raised another one because of it.
             await self._keep(self._poison)
             return True
         if error is None:
             await self.message.complete()
-            return False
-        if not isinstance(error, Exception):
             return False
         found = self._policy.decide_failure(error, self._task, idempotent=self._idempotent)
         if found.delay is None:

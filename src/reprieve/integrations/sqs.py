@@ -15,6 +15,7 @@ body of its message, so that SQS can move it back itself; its attributes say why
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,14 +26,32 @@ if TYPE_CHECKING:
 
 MAX_VISIBILITY_SECONDS: Final = 43_200
 """SQS hides a message for twelve hours at most."""
+DEFAULT_MAX_MESSAGE_BYTES: Final = 262_144
+"""What the queue of dead letters takes, unless it is told otherwise. A larger body has the next limit."""
+_MAX_MESSAGE_BYTES: Final = 1_048_576
 _MAX_BATCH: Final = 10
+_BYTES_PER_ATTRIBUTE: Final = len("String")
+_KEPT_CONTEXT: Final = ("error", "timestamp", "service", "attempts")
+_MAX_ERROR: Final = 200
 
 
 class SqsQueue:
-    """A queue and the queue of its dead letters, which must have no redrive policy between them."""
+    """A queue and the queue of its dead letters, which must have no redrive policy between them.
 
-    def __init__(self, client: Any, url: str, *, dead_letter_url: str) -> None:  # noqa: ANN401 - boto3 has no types
+    `max_message_bytes` is the `MaximumMessageSize` of the queue of dead letters. Attributes count towards it,
+    so the evidence of a large message is cut.
+    """
+
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401 - boto3 has no types
+        url: str,
+        *,
+        dead_letter_url: str,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+    ) -> None:
         self.client, self.url, self.dead_letter_url = client, url, dead_letter_url
+        self.max_message_bytes = max_message_bytes
 
     @property
     def name(self) -> str:
@@ -136,6 +155,31 @@ class SqsMessage:
 
     async def dead_letter(self, fields: Mapping[str, str]) -> None:
         """Send it to the queue of dead letters, then delete it. A crash in between can leave two dead letters."""
-        attributes = {name: fields[name] for name in (ERROR_CONTEXT, ORIGIN)}
+        size, limit = len(self.body), self._queue.max_message_bytes
+        attributes = _fit_attributes(fields, (limit if size <= limit else _MAX_MESSAGE_BYTES) - size)
         await self._queue.send(self._queue.dead_letter_url, self._received, attributes=attributes)
         await self.complete()
+
+
+def _fit_attributes(fields: Mapping[str, str], room: int) -> dict[str, str]:
+    """The attributes of a dead letter, cut to so many bytes: the stack first, the error's words last."""
+    attributes = {name: fields[name] for name in (ERROR_CONTEXT, ORIGIN)}
+    context: dict[str, Any] = json.loads(fields[ERROR_CONTEXT])
+    excess = _size(attributes) - room
+    stack = str(context.get("stack") or "")
+    if excess > 0 and stack:
+        # A character takes at least a byte of the JSON. The end of a stack says where it was raised.
+        context["stack"] = stack[excess:]
+        attributes[ERROR_CONTEXT] = json.dumps(context)
+    if _size(attributes) > room:
+        brief = {name: context[name] for name in _KEPT_CONTEXT if name in context}
+        attributes[ERROR_CONTEXT] = json.dumps(brief)
+    if _size(attributes) > room:
+        del attributes[ORIGIN]
+        attributes[ERROR_CONTEXT] = json.dumps(brief | {"error": str(brief.get("error", ""))[:_MAX_ERROR]})
+    return attributes if _size(attributes) <= room else {}
+
+
+def _size(attributes: Mapping[str, str]) -> int:
+    """What SQS counts: names, types and values."""
+    return sum(len(name) + _BYTES_PER_ATTRIBUTE + len(value.encode()) for name, value in attributes.items())

@@ -119,18 +119,32 @@ class ReprieveMiddleware(TaskiqMiddleware):
         assert self._listen_to_broker is not None  # noqa: S101 - for the type checker: a broker listens
         async for message in self._listen_to_broker():
             data = message.data if isinstance(message, AckableMessage) else message
-            task = await self._readable(data)
+            try:
+                task = await self._readable(data)
+            except Exception as error:  # noqa: BLE001 - it stays unacknowledged, and the broker delivers it again
+                LOG.critical("the dead letter of a message cannot be written: %s", type(error).__name__)
+                continue
             suspect = task is not None and not await self._counted(task)
             if suspect and task is not None and await self._is_poison(task):
                 task = None
             if task is None:
-                await _acknowledge(message)
+                await self._acknowledge(message)
                 continue
             self._raw[task.id] = data
             self._idle.clear()
             yield message
             if suspect:
                 await self._wait_until_idle()
+
+    async def _acknowledge(self, message: bytes | AckableMessage) -> None:
+        if not isinstance(message, AckableMessage):
+            return
+        try:
+            called = message.ack()
+            if called is not None:
+                await called
+        except Exception as error:  # noqa: BLE001 - the broker delivers it again, and it is dead-lettered again
+            LOG.warning("a dead-lettered message cannot be acknowledged: %s", type(error).__name__)
 
     async def _readable(self, data: bytes) -> HostTask | None:
         """The task of a message; None for one that was dead-lettered, as it is no call of a task."""
@@ -188,12 +202,20 @@ class ReprieveMiddleware(TaskiqMiddleware):
         result: TaskiqResult[Any],
         exception: BaseException,
     ) -> None:
-        """Decide about a failure; Taskiq acknowledges the message afterwards."""
-        if isinstance(exception, NoResultError):
-            return
+        """Decide about a failure; Taskiq acknowledges the message afterwards, unless this raises."""
         raw = self._raw.get(message.task_id)
-        if raw is None:
+        if raw is None or isinstance(exception, NoResultError):
             return
+        try:
+            await self._decide(message, result, exception, raw)
+        except BaseException as error:
+            LOG.critical("%s stays unacknowledged: %s", message.task_id, type(error).__name__)
+            self._has_ended(message.task_id)
+            raise
+
+    async def _decide(
+        self, message: TaskiqMessage, result: TaskiqResult[Any], exception: BaseException, raw: bytes
+    ) -> None:
         task = self.host_task(message, raw)
         if not isinstance(exception, Exception):  # the worker stops: that costs no attempt
             await self._schedule(raw, task, attempt=task.attempt, delay=0.0)
@@ -203,12 +225,7 @@ class ReprieveMiddleware(TaskiqMiddleware):
             exception, task, profile=labels.get("profile"), idempotent=bool(labels.get("idempotent"))
         )
         if found.delay is None:
-            try:
-                await self.recorder.dead_letter(task, found)
-            except Exception as error:
-                LOG.critical("%s: its dead letter cannot be written: %s", task, type(error).__name__)
-                self._has_ended(message.task_id)
-                raise  # Taskiq does not acknowledge it then, and it comes again
+            await self.recorder.dead_letter(task, found)
             return
         await self._schedule(raw, task, attempt=task.attempt + 1, delay=found.delay)
         result.error = NoResultError()  # it is not over: no result is kept
@@ -301,10 +318,3 @@ class ReprieveMiddleware(TaskiqMiddleware):
     def _waiting(self) -> str:
         """The sorted set of retries, by the server time in ms at which they are due."""
         return f"{self._queue({})}:reprieve:{INTEGRATION}:waiting"
-
-
-async def _acknowledge(message: bytes | AckableMessage) -> None:
-    if isinstance(message, AckableMessage):
-        called = message.ack()
-        if called is not None:
-            await called

@@ -1,4 +1,4 @@
-"""A command that is limited by a named timeout and killed with its process group when the time is over."""
+"""A command that is limited by a named timeout and killed with its processes when the time is over."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def run_command(
 ) -> ProcessExit:
     """Run a command, for at most the time of its operation, with our environment and output and no input.
 
-    Raises `OperationTimeoutError` when the time is over. Its process group is killed then, and also when the
-    caller is cancelled, before this function raises. `start` replaces how the process is started and killed.
+    Raises `OperationTimeoutError` when the time is over. The command is killed then with its processes, and also
+    when the caller is cancelled, before this function raises. `start` replaces how it is started and killed.
     """
     process = (SubprocessSpawner().start if start is None else start)(command)
     try:

@@ -27,7 +27,7 @@ from reprieve.core.backoff import LONGEST, require_number, require_whole
 from reprieve.core.failure import TAXONOMY, ErrorClass, Severity
 from reprieve.core.policy import Cause
 from reprieve.core.restart import GiveUp, Restart, RestartHistory, RestartPolicy, decide_restart
-from reprieve.core.task_end import StopReason, TaskEndReason, TaskStatus
+from reprieve.core.task_end import TaskEndReason, TaskStatus, TaskStopReason
 from reprieve.errors import UsageError
 from reprieve.streams.connection import UNREACHABLE, RedisConnection, is_unavailable, parse_address
 from reprieve.streams.consumer import Consumer, ConsumerOptions
@@ -213,14 +213,14 @@ class Supervisor:
         """Take no more tasks and let running ones end; called again, kill them."""
         if self._stopping.is_set():
             for run in list(self._runs.values()):
-                run.kill(StopReason.SHUTDOWN)
+                run.kill(TaskStopReason.SHUTDOWN)
             return
         self._stopping.set()
         asyncio.get_running_loop().call_later(self.options.shutdown_timeout, self._stop_runs)
 
     def _stop_runs(self) -> None:
         for run in list(self._runs.values()):
-            run.stop(StopReason.SHUTDOWN)
+            run.stop(TaskStopReason.SHUTDOWN)
 
     # --- one task ---
 
@@ -445,7 +445,7 @@ class Supervisor:
                 for task, cancellation in cancelled.items():
                     if task in self._runs:
                         _LOG.warning("task %s is cancelled by %s: %s", task, cancellation.actor, cancellation.reason)
-                        self._runs[task].stop(StopReason.CANCELLED)
+                        self._runs[task].stop(TaskStopReason.CANCELLED)
             except UNREACHABLE as error:
                 _LOG.warning("%s: Redis: %s", self.name, redact(str(error)))
             await asyncio.sleep(_SECONDS_BETWEEN_BEATS)

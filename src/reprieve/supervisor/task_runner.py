@@ -17,11 +17,11 @@ from reprieve.core.backoff import LONGEST, require_number, require_whole
 from reprieve.core.record import writable
 from reprieve.core.task_end import (
     ReportedResult,
-    StopReason,
     TaskEnd,
     TaskEndReason,
     TaskEvidence,
     TaskStatus,
+    TaskStopReason,
     decide_task_end,
 )
 from reprieve.errors import UsageError
@@ -182,14 +182,14 @@ class TaskRun:
         self._on_started = on_started
         self._own_values = tuple(own_values)
         self._process: SessionProcess | None = None
-        self._stopped_for: StopReason | None = None
+        self._stopped_for: TaskStopReason | None = None
         self._loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._output, self._written = OutputTail(), _WorkerResult()
         self._drained: tuple[PipeReader, ...] = ()
         self._is_start_told = False
 
-    def stop(self, reason: StopReason) -> None:
+    def stop(self, reason: TaskStopReason) -> None:
         """End the task by SIGTERM, and five seconds later by SIGKILL. The first reason counts."""
         if self._stopped_for is None:
             self._stopped_for = reason
@@ -197,7 +197,7 @@ class TaskRun:
                 self._process.terminate(group=True)
                 self._loop.call_later(_SECONDS_TO_STOP, self._process.kill)
 
-    def kill(self, reason: StopReason) -> None:
+    def kill(self, reason: TaskStopReason) -> None:
         """End the task now."""
         self._stopped_for = self._stopped_for or reason
         if self._process is not None:
@@ -235,12 +235,12 @@ class TaskRun:
             [ready, process.ended], timeout=self._limits.spawn_seconds, return_when=asyncio.FIRST_COMPLETED
         )
         if not ready.done() and not process.ended.done():
-            self.kill(StopReason.SPAWN_TIMEOUT)
+            self.kill(TaskStopReason.SPAWN_TIMEOUT)
         elif not process.ended.done():
             self._tell_start(process)
             await asyncio.wait([process.ended], timeout=self._limits.task_seconds)
             if not process.ended.done():
-                self.kill(StopReason.TIMEOUT)
+                self.kill(TaskStopReason.TIMEOUT)
         await asyncio.shield(process.ended)
 
     def _tell_start(self, process: SessionProcess) -> None:
