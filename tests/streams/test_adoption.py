@@ -1,6 +1,8 @@
 """Dead letters of a stream are copied into the store once, triaged there, and replayed back into their group."""
 
 import json
+import subprocess
+import sys
 import time
 
 import pytest
@@ -53,6 +55,27 @@ async def test_an_adopted_dead_letter_is_triaged_and_replayed_into_its_stream(re
     assert message.fields == [b"project", b"p-1"]
     assert message.history.replays == 1
     assert await group.dead_letters() == []
+
+
+async def test_the_idempotency_key_of_an_adopted_letter_can_be_read(redis_server):
+    group = StreamGroup(redis_server)
+    await group.fail()
+    async with reprieve.connect("sqlite:///jobs.db") as app:
+        await adopt(group, app)
+        (row,) = await app.operations.dead_letters.list(LetterFilter())
+        context = json.loads((await app.operations.dead_letters.show(row.letter_id)).sanitized_context)
+    assert context["idempotency_key"].startswith(f"{QUEUE}:")
+    assert "redacted" not in json.dumps(context)
+
+
+def test_a_worker_that_does_not_know_the_redis_refuses_to_start(monkeypatch, tmp_path):
+    monkeypatch.delenv("REPRIEVE_STREAMS_URL")
+    command = [sys.executable, "-m", "reprieve", "work", "--app", "reprieve.operations.stream_adoption"]
+    command += ["--url", f"sqlite:///{tmp_path}/jobs.db", "--until-idle"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "REPRIEVE_STREAMS_URL" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 async def test_adopting_twice_copies_once_also_after_a_replay(redis_server):

@@ -89,10 +89,7 @@ stream_dead_letters = Pipeline(PIPELINE, profile="orchestrator")
 async def replay(job: Job[AdoptedDeadLetter]) -> str:
     """Give the dead letter back to its group; return the id of the message."""
     wanted = job.payload
-    url = load_stream_settings().url
-    if url is None:
-        raise UsageError("this worker does not know the Redis: set REPRIEVE_STREAMS_URL, or url in [streams]")
-    redis = connect_redis(url.get_secret_value())
+    redis = connect_redis(require_redis_url())
     try:
         done = await replay_dead_letters(redis, wanted.queue, [wanted.dead_letter_id], actor=f"job {job.id}")
     except StoreUnavailableError as error:
@@ -105,6 +102,14 @@ async def replay(job: Job[AdoptedDeadLetter]) -> str:
     if refused.closed is not None and refused.closed.outcome == REPLAYED:
         return refused.closed.message_id
     raise Permanent(refused.why)
+
+
+def require_redis_url() -> str:
+    """Return the Redis that a worker of the pipeline replays into; raise UsageError where none is set."""
+    url = load_stream_settings().url
+    if url is None:
+        raise UsageError("this worker does not know the Redis: set REPRIEVE_STREAMS_URL, or url in [streams]")
+    return url.get_secret_value()
 
 
 async def adopt_dead_letters(
@@ -254,7 +259,7 @@ def _context(letter: StreamDeadLetter, queue: str) -> dict[str, object]:
         "group": letter.group,
         "message_id": letter.message_id,
         "dead_letter_id": letter.dead_letter_id,
-        "key": letter.key,
+        "idempotency_key": letter.key,  # redaction takes a field named `key` for a secret
     }
     context |= {name: value for name, value in letter.context.items() if name not in left_out}
     return redact_mapping(context)

@@ -7,7 +7,7 @@ import sys
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +16,9 @@ from reprieve.faces.cli.common import BUILT_IN, DEFAULT_URL, Home, NewUrl, durat
 if TYPE_CHECKING:
     from reprieve.app.pipeline import Pipeline
     from reprieve.app.worker.settings import WorkerSettings
+
+ADOPTED: Final = "stream-dead-letters"
+"""The pipeline of `reprieve.operations.stream_adoption`, which cannot be loaded without redis-py."""
 
 
 class LogLevel(StrEnum):
@@ -61,6 +64,7 @@ def work(  # noqa: PLR0913 - one parameter an option
     from reprieve.app.worker.settings import WorkerSettings  # noqa: PLC0415 - who asks for help does not wait for it
 
     found = find_pipelines(home, pipelines or [])
+    _require_redis(found)
     settings = WorkerSettings(
         concurrency=concurrency, lease=duration(lease), grace=duration(grace), poll=duration(poll)
     )
@@ -75,6 +79,14 @@ def work(  # noqa: PLR0913 - one parameter an option
     code = run(_supervise(url, command, processes))
     if code:
         raise typer.Exit(code)
+
+
+def _require_redis(pipelines: list[Pipeline]) -> None:
+    """Refuse to start without the Redis that adopted dead letters are replayed into: each would fail and page."""
+    if any(pipeline.name == ADOPTED for pipeline in pipelines):
+        from reprieve.operations.stream_adoption import require_redis_url  # noqa: PLC0415 - needs redis-py
+
+        require_redis_url()
 
 
 def show_log(level: LogLevel) -> None:
