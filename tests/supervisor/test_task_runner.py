@@ -220,8 +220,8 @@ def test_cancelling_the_runner_leaves_nothing_behind(tmp_path):
 
 
 def test_a_worker_that_writes_much_is_never_blocked_and_its_last_words_are_kept():
-    report = run_task(serve("for number in range(200_000): print('line', number)\nsys.stderr.write('the end\\n')"))
-    assert report.end.status == TaskStatus.FINISHED
+    report = run_task(serve("for number in range(200_000): print('line', number)\nsys.exit('the end')"))
+    assert (report.end.status, report.end.exit_code) == (TaskStatus.FAILED, 1)
     assert len(report.output.encode()) <= 64 * 1024
     lines = report.output.splitlines()
     assert "the end" in lines
