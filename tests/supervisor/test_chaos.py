@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -77,7 +78,8 @@ def test_no_task_is_lost_and_no_process_left_when_supervisors_are_killed(redis_s
         until(lambda: group.pending() == 0, 60)
         for each in running:
             each.terminate()
-        assert [each.wait(30) for each in running] == [0, 0]
+        # One that was started last may get the signal before it handles signals.
+        assert {each.wait(30) for each in running} <= {0, -signal.SIGTERM}
     until(lambda: sleepers() == [])
     results = entries(group, f"{QUEUE}:results")
     letters = [json.loads(each["origin"])["id"] for each in entries(group, f"{QUEUE}:dlq")]
