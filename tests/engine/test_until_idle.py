@@ -4,7 +4,6 @@ import asyncio
 
 import reprieve
 from reprieve import Backoff, Breaker, Jitter, Policy
-from reprieve.app.worker import claiming
 from reprieve.core.lifecycle import JobStatus
 
 QUICK = Policy(max_attempts=5, backoff=Backoff(initial=0.01, maximum=0.05, jitter=Jitter.none()))
@@ -57,21 +56,3 @@ def test_it_ends_where_a_breaker_is_open_and_no_job_is_left_to_try_it_with(store
             return app.reader.counts()
 
     assert asyncio.run(run())[JobStatus.DEAD_LETTER] == 3
-
-
-def test_it_looks_for_more_when_the_last_job_ends_and_not_at_the_next_poll(store_url, monkeypatch):
-    monkeypatch.setattr(claiming, "_FIRST_POLL", 3600.0)
-    pipeline = reprieve.Pipeline("calls")
-
-    @pipeline.stage
-    async def call(job: reprieve.Job[int]) -> int:
-        await asyncio.sleep(0.05)
-        return job.payload
-
-    async def run():
-        async with reprieve.connect(store_url) as app:
-            await app.submit_many(pipeline, range(2))
-            await asyncio.wait_for(app.work(pipeline, until_idle=True, poll=3600.0), 60)
-            return app.reader.counts()
-
-    assert asyncio.run(run())[JobStatus.SUCCEEDED] == 2

@@ -67,7 +67,6 @@ class Worker:
         self._renewed = 0.0
         self._steady_since = 0.0
         self._exit: BaseException | None = None
-        self._until_idle = False
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="reprieve-stage")
         self._runner = Runner(
             journal=journal, pipelines=self._pipelines, gates=self._gates, now=self._time.now, draw=draw,
@@ -103,7 +102,6 @@ class Worker:
 
     async def work(self, *, until_idle: bool = False) -> None:
         """Work until stopped, or until no job is ready, scheduled or running."""
-        self._until_idle = until_idle
         await self.come()
         leave = self._journal.store.subscribe(self._wake.set)
         housekeeping = asyncio.create_task(self._keep_house(), name="reprieve-housekeeping")
@@ -210,7 +208,7 @@ class Worker:
     # --- what goes wrong ----------------------------------------------------------------------------------------------
 
     def _ended(self, running: Running, task: asyncio.Task[None]) -> None:
-        if self._runner.limits or (self._until_idle and not self._crew):
+        if self._runner.limits:
             self._wake.set()
         if task.cancelled():
             return
