@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reprieve.streams.message import StreamMessage
 
 KEY_PREFIX: Final = "stream:"
-"""What the idempotency key of a job begins with that takes it from its message."""
+"""The beginning of an idempotency key that is made from the id of a message."""
 _CONCURRENCY: Final = 100
 _POLICY: Final = Policy(
     name="bridge",

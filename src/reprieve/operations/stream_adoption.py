@@ -9,8 +9,8 @@ pipeline then replays the message:
     reprieve dead list --pipeline stream-dead-letters
     reprieve work --app reprieve.operations.stream_adoption
 
-The dead letter stays in its stream until then, and is replayed from there, so that it is replayed once,
-whoever does it. A message that fails again is a new dead letter of the stream, which can be adopted too.
+The dead letter stays in its stream until then and is replayed from there, so that it is replayed once, by an
+operator or by a worker. A message that fails again is a new dead letter of the stream, which can be adopted too.
 """
 
 from __future__ import annotations

@@ -362,7 +362,7 @@ class Supervisor:
     # --- Redis ---
 
     async def _announce(self, event: dict[str, str]) -> None:
-        """Publish an event that nobody depends on: once, if Redis can be reached."""
+        """Publish an informative event, once. A failure is logged."""
         try:
             await self._redis.call(*_add_event(event))
         except UNREACHABLE as error:

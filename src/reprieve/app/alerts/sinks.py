@@ -107,7 +107,7 @@ async def told_or_why(sink: Sink, notice: Notice) -> str | None:
             await sink.tell(notice)
     except TimeoutError:
         return f"no answer within {sink.timeout:g} s"
-    except Exception as exc:  # noqa: BLE001 - whatever goes wrong with a sink, somebody tries again
+    except Exception as exc:  # noqa: BLE001 - the caller tries again, whatever a sink raises
         failure = classify(exc, stage="alert")
         return redact(f"{failure.error_class}: {failure.message}")[:_LONGEST_ERROR]
     return None

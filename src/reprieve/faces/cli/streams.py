@@ -334,7 +334,7 @@ def status(chosen: Target, *, queues: Queues = None, as_json: AsJson = False) ->
             except UnknownNameError as error:
                 if queues:
                     raise
-                complain(str(error))  # a queue of the settings that nobody has used yet
+                complain(str(error))  # a queue of the settings that is not used yet
         return found
 
     found = operate(chosen, task)
